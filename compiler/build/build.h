@@ -1,0 +1,60 @@
+// Build: from a plan to a model.so: device code by NVRTC, host code by cc, one link, one rename.
+#ifndef RNNC_BUILD_BUILD_H
+#define RNNC_BUILD_BUILD_H
+
+#include "plan/plan.h"
+
+/// Device code of one stub (see rnnc_image_desc).
+typedef struct {
+    const char *name;   ///< "l0.persistent_cta"
+    const char *stub;   ///< what the variant printed (for --keep)
+    const char *source; ///< the stub with its templates included
+    const char *options; ///< NVRTC options but for the arch, one a line
+    struct Cubin {
+        int arch;
+        const void *data;
+        size_t size_bytes;
+    } *cubins;
+    int cubin_count;
+    const char *ptx;       ///< of the newest arch
+    const char *ptxas_log; ///< registers, spills, shared memory as ptxas -v prints them
+} Image;
+
+/// All images of a plan. `of_choice[layer][choice]` and `of_layer[layer]` (dense, embedding,
+/// activation) index `items`; -1: none. Equal sources share one image.
+typedef struct {
+    Image *items;
+    int count;
+    int **of_choice;
+    int *of_layer;
+} Images;
+
+/// Prints and compiles every image for every arch (sm_NN), `jobs` at a time. Adds E07xx (the NVRTC
+/// log is in the message) and returns false on a fault. Without CUDA in the build: E0701.
+bool build_images(Arena *arena, Diags *diags, const Plan *plan, const int *arches, int arch_count,
+                  int jobs, Images *out);
+
+typedef struct {
+    const char *output_path;
+    const char *keep_dir; ///< NULL: sources are removed
+    const char *provenance; ///< JSON text
+    int jobs;
+} BuildOptions;
+
+/// Prints the CPU code of each layer and the module's tables (emit/host.h), compiles and links
+/// them with `cc` (or $CC), and renames the result to `output_path`. Adds E07xx.
+bool build_module(Arena *arena, Diags *diags, const Plan *plan, const Images *images,
+                  const BuildOptions *options);
+
+/// The whole pipeline from a spec file: what the command line and the tests call.
+typedef struct {
+    const char *spec_path, *output_path;
+    const char *targets;  ///< "sm_90,cpu"; NULL: the spec's, else cpu and, with CUDA, sm_90
+    const char *variants; ///< "auto", "all" or a list; NULL: the spec's
+    const char *keep_dir; ///< NULL: none
+    int jobs;             ///< 0: one a core
+    void (*progress)(const char *stage); ///< called at each stage; may be NULL
+} CompileOptions;
+bool compile_model(Arena *arena, Diags *diags, const CompileOptions *options);
+
+#endif

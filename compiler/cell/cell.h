@@ -1,0 +1,107 @@
+// Cells: a `.cell` file parsed, checked and scheduled. A step is a list of phases; each phase is one
+// matrix product with one operand vector (exchanged between the units) and then a pointwise
+// function over units:
+//
+//     phase 0: [R.i R.f R.g R.o] * h      -> pointwise: i f g o c' h'            (lstm: one phase)
+//     phase 0: [R.r R.z] * h              -> r z r*h
+//     phase 1: [R.n] * (r*h)              -> n h'                                (gru_before: two)
+//
+// Products with x (W.k*x) do not depend on the state: they are computed for all steps beforehand.
+#ifndef RNNC_CELL_CELL_H
+#define RNNC_CELL_CELL_H
+
+#include "cell/activation.h"
+
+enum { CELL_STATES_MAX = 8, CELL_PHASES_MAX = 8, CELL_GATES_MAX = 16 };
+
+/// The size of a vector: units H, or projection units P.
+typedef enum { DOMAIN_UNITS, DOMAIN_PROJECTION } Domain;
+
+typedef enum { MATRIX_W, MATRIX_R, MATRIX_P } Matrix;
+
+/// A named, stacked parameter family: gates of W, R, b, rb, p in order of first appearance.
+typedef struct {
+    const char *names[CELL_GATES_MAX];
+    int count;
+} GateList;
+
+typedef struct {
+    const char *name;
+    double start; ///< 0 unless the cell says otherwise (slstm's m: -infinity)
+    Domain domain;
+    int next; ///< node of its value after the step
+} CellState;
+
+/// A value that one phase leaves in memory for a later one (or for its own matrix product).
+typedef struct {
+    int node;
+    Domain domain;
+    int first_phase, last_phase; ///< written by, last read by
+} CellCarry;
+
+typedef struct {
+    Matrix matrix;      ///< MATRIX_R or MATRIX_P; meaningless when row_count is 0
+    int rows[CELL_GATES_MAX]; ///< gate indices within the matrix, in order (P: {0})
+    int row_count;      ///< 0: no product in this phase (indrnn)
+    bool operand_is_state;
+    int operand;        ///< index of the state (its value before the step) or of the carry
+    Domain operand_domain, domain; ///< of the operand; of the pointwise function and the product
+    int states[CELL_STATES_MAX];   ///< states whose new value this phase computes
+    int state_count;
+} CellPhase;
+
+/// Leaves of the graph and what Node.index means: OP_INPUT (W gate), OP_PRODUCT (index into
+/// products of R: gate; of P: gate count of R), OP_BIAS (b gate), OP_RECURRENT_BIAS (rb gate),
+/// OP_PARAMETER (p gate), OP_STATE (state, value before the step).
+typedef struct {
+    const char *name, *title;
+    const Source *source;
+    GateList W, R, b, rb, p;
+    bool has_projection;
+    CellState states[CELL_STATES_MAX];
+    int state_count;
+    CellPhase phases[CELL_PHASES_MAX];
+    int phase_count;
+    CellCarry *carries;
+    int carry_count;
+    Graph graph;
+    Activation activation, recurrent_activation, output_activation; ///< as bound
+} Cell;
+
+/// What a layer gives a cell when it binds it: `output_activation` is used for the last use of
+/// `activation` on a cell state (h' = o*activation(c')) where the cell file calls
+/// output_activation(...); `use_bias` false drops b and rb; `input_forget` is refused by cells
+/// without gates named i and f.
+typedef struct {
+    Activation activation, recurrent_activation, output_activation;
+    bool use_bias;
+} CellBinding;
+
+/// Parses and checks the cell `name`: built in (case-insensitive) or, where it ends in ".cell", a
+/// file relative to `beside` (the spec's path). Adds E03xx and returns NULL on any fault.
+const Cell *cell_load(Arena *arena, Diags *diags, Span span, const char *name, const char *beside,
+                      const CellBinding *binding);
+
+/// Names of the built-in cells, in table order.
+const char *const *cell_names(size_t *out_count);
+
+/// Prints `rnnc cells`: name, title, states, gates, phases.
+void cell_print_table(Arena *arena, Text *out);
+
+/// Prints the schedule and graph in readable form, for --dump model and golden tests.
+void cell_print(const Cell *cell, Text *out);
+
+/// Prints the pointwise functions as C/CUDA source, one per phase, with the cell's own names:
+///     RNN_INLINE void rnn_phase0(const rnn_f *input, const rnn_f *product, const rnn_f *bias,
+///         const rnn_f *recurrent_bias, const rnn_f *parameter, const rnn_f *state,
+///         const rnn_f *carry_in, rnn_f *carry_out, rnn_f *state_out)
+/// `input` is indexed by W gate, `product` by position in the phase's rows, the others by gate,
+/// state or carry. Only entries that the phase reads are read; all that it owns are written. The
+/// text uses rnn_f, rnn_const(c), rnn_select(cond, a, b), rnn_exp, rnn_tanh, ... of the target's
+/// prelude. A function whose arrays have constant indices compiles to registers.
+void cell_print_pointwise(const Cell *cell, Text *out);
+
+/// Prints one activation as `RNN_INLINE rnn_f NAME(rnn_f x)`.
+void activation_print_function(const Activation *activation, const char *name, Text *out);
+
+#endif

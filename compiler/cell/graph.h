@@ -1,0 +1,51 @@
+// The elementwise graph of one recurrent step: what a cell's equations and activations become after
+// parsing. A node is an operation on earlier nodes (a node's index is greater than its operands'),
+// so the array order is an evaluation order. Matrix products are leaves here: their results come
+// from outside, one number a unit. Knows nothing of layers, devices or files.
+#ifndef RNNC_CELL_GRAPH_H
+#define RNNC_CELL_GRAPH_H
+
+#include "base/diag.h"
+#include "base/text.h"
+
+/// One row per operation in ops.def: OPERATION(NAME, arity, "code format", float64 evaluator).
+/// Comparisons give 1 or 0; SELECT is args[0] != 0 ? args[1] : args[2].
+typedef enum {
+#define OPERATION(name, arity, ...) OP_##name,
+#include "cell/ops.def"
+#undef OPERATION
+    OP_COUNT
+} Op;
+
+typedef struct {
+    Op op;
+    int args[3];      ///< operand node indices
+    double value;     ///< OP_CONST
+    int index;        ///< leaves: which product, vector, state or argument (see CellProduct etc.)
+    const char *name; ///< the cell's own name for the value, or NULL; printers use it
+    Span span;
+} Node;
+
+typedef struct {
+    Arena *arena;
+    Node *nodes;
+    int count;
+} Graph;
+
+/// Appends a node, or returns an equal one that exists (hash-consing); constants fold.
+int graph_add(Graph *graph, Node node);
+
+/// Evaluates nodes 0 .. count-1 in float64; leaves read from `leaf(context, node)`.
+void graph_evaluate(const Graph *graph, double (*leaf)(const void *context, const Node *node),
+                    const void *context, double *out_values);
+
+/// Appends to `graph` the reverse-mode derivative: given the node indices `outputs[n]` and the nodes
+/// that hold their adjoints `seeds[n]`, returns for each of `inputs[m]` (leaf nodes) the node index
+/// of its adjoint in `out_adjoints[m]` (a constant 0 where there is no path).
+void graph_differentiate(Graph *graph, const int *outputs, const int *seeds, int output_count,
+                         const int *inputs, int input_count, int *out_adjoints);
+
+/// Prints the graph in its own readable form, one node a line (for --dump and golden tests).
+void graph_print(const Graph *graph, Text *out);
+
+#endif

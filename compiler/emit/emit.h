@@ -1,0 +1,19 @@
+// Emit: prints the sources of a module. Formulas come as generated pointwise functions, numbers as
+// defines, structure as flat tables; the loops are in templates/.
+#ifndef RNNC_EMIT_EMIT_H
+#define RNNC_EMIT_EMIT_H
+
+#include "base/text.h"
+#include "plan/plan.h"
+
+/// CPU code of layer `index`: a C file that defines `const rnnc_cpu_code rnnc_cpu_<index>_<isa>`,
+/// compiled once for each instruction-set level with -DRNN_ISA=... and its -march.
+void emit_cpu_layer(const Layer *layer, int index, Text *out);
+
+/// Device code of a dense, embedding or activation layer; nothing is added for cells.
+void emit_cuda_layer(const Layer *layer, Precision precision, Text *out);
+
+/// The #defines and pointwise functions that every CUDA stub of a cell layer starts with.
+void emit_cuda_cell(const Layer *layer, Precision precision, Text *out);
+
+#endif

@@ -1,0 +1,95 @@
+// Plan: for each layer the variants it can run, their numbers, and the order in which the runtime
+// tries them. One file per variant answers the questions of the Variant table below; plan.c asks.
+#ifndef RNNC_PLAN_PLAN_H
+#define RNNC_PLAN_PLAN_H
+
+#include "model/model.h"
+
+/// One reason against a variant: what is in the way, and the spec's key that causes it.
+typedef struct {
+    const char *text;
+    Span span; ///< source NULL: no key (a size, a policy)
+} Reason;
+
+typedef struct {
+    Reason *items;
+    int count;
+} Reasons;
+
+/// A GPU as the planner needs it; one row a chip in devices.def, so that no GPU is needed to plan.
+typedef struct {
+    const char *name;
+    int arch, sm_count;
+    int64_t shared_bytes_per_cta, registers_per_sm, l2_bytes;
+    double memory_bytes_per_ns, fp32_flops_per_ns, fp16_flops_per_ns;
+} Device;
+
+const Device *device_find(int arch);
+
+/// What is fixed before choosing.
+typedef struct {
+    const Model *model;
+    const Layer *layer;
+    const Device *device;    ///< NULL when only the CPU is a target
+    Precision precision;
+    int64_t batch, timesteps; ///< what to optimise for (1 and 100 where `any`)
+    int64_t unroll;           ///< asked factor, 0: false, -1: auto
+} PlanContext;
+
+/// One variant of one layer, with its numbers.
+typedef struct Choice {
+    const struct Variant *variant;
+    double cost_us; ///< estimated time of the layer
+    int threads, rows_per_cta, unroll;
+    int64_t shared_bytes, packed_bytes;
+    int64_t memory_bytes;    ///< device memory beyond weights
+    const char *reason;      ///< one line: why it stands where it stands
+} Choice;
+
+/// A variant; each lives in plan/<name>.c as `const Variant variant_<name>`.
+typedef struct Variant {
+    const char *name;
+    int kind; ///< rnnc_variant_kind
+    bool gpu;
+    /// Adds a reason for each obstacle; applicable when none was added.
+    void (*check)(Arena *arena, const PlanContext *context, Reasons *reasons);
+    /// Fills numbers and cost. Only called when applicable.
+    void (*estimate)(Arena *arena, const PlanContext *context, Choice *choice);
+    /// Prints the CUDA stub: provenance comment, RNN_* defines, pointwise functions, include of the
+    /// skeleton. NULL: no device code of its own.
+    void (*print_stub)(const PlanContext *context, const Choice *choice, Text *out);
+} Variant;
+
+void reason_add(Arena *arena, Reasons *reasons, Span span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+typedef struct {
+    const Layer *layer;
+    Choice *choices; ///< applicable GPU variants that the module holds, best first
+    int choice_count;
+    struct Refusal {
+        const Variant *variant;
+        Reasons reasons;
+    } *refusals;
+    int refusal_count;
+} LayerPlan;
+
+typedef struct {
+    const Model *model;
+    const Device *device;
+    LayerPlan *layers;
+    int layer_count;
+    bool cpu; ///< CPU code is a target
+} Plan;
+
+/// `variants`: "auto" (the best and the fallback `stepwise`), "all", or a comma-separated list.
+/// Adds E06xx where nothing is left, or `cudnn: require` cannot be met (each criterion an error at
+/// its key). `arches` NULL: CPU only.
+const Plan *plan_make(Arena *arena, Diags *diags, const Model *model, const int *arches,
+                      int arch_count, bool cpu, const char *variants);
+
+/// The plan as text (goes into the module), and the table of `rnnc explain`.
+void plan_print(const Plan *plan, Text *out);
+void plan_explain(Arena *arena, const Plan *plan, Text *out, bool colour);
+
+#endif

@@ -1,0 +1,106 @@
+// Spec: the typed, checked content of a model.yaml, one struct a layer, each value with its span.
+// Knows no cells' equations and no shapes beyond what the file says.
+#ifndef RNNC_SPEC_SPEC_H
+#define RNNC_SPEC_SPEC_H
+
+#include "base/diag.h"
+
+/// A size that may be `any`: then `any` is true and value is 0.
+typedef struct {
+    int64_t value;
+    bool any;
+    Span span;
+} SpecSize;
+
+/// A value with its place; `span.source` NULL where the file does not give it (the default holds).
+typedef struct {
+    const char *text;
+    Span span;
+} SpecText;
+typedef struct {
+    bool value;
+    Span span;
+} SpecBool;
+typedef struct {
+    int64_t value;
+    Span span;
+} SpecInteger;
+typedef struct {
+    double value;
+    Span span;
+} SpecNumber;
+
+/// `tanh`, `{leaky_relu: 0.05}`, `{affine: [0.5, 0.25]}` or `{expr: "..."}`; `span` covers key and
+/// value (`activation: {leaky_relu: 0.05}`), `value_span` the value alone.
+typedef struct {
+    const char *name; ///< NULL: not given
+    const char *expression;
+    double parameters[4];
+    int parameter_count;
+    Span span, value_span;
+} SpecActivation;
+
+typedef enum {
+    SPEC_CELL,
+    SPEC_EMBEDDING,
+    SPEC_DENSE,
+    SPEC_DROPOUT,
+    SPEC_ACTIVATION
+} SpecLayerKind;
+
+typedef struct {
+    SpecLayerKind kind;
+    SpecText name; ///< never NULL text after checking: `l<position>` (0-based) where not given
+    Span span;     ///< the layer's first key
+    SpecText cell; ///< built-in name or path
+    SpecInteger units;      ///< cell, dense; embedding's width
+    SpecInteger projection; ///< 0: none
+    SpecInteger layers;     ///< stack depth, 1 unless given
+    SpecActivation activation, recurrent_activation, output_activation;
+    SpecBool use_bias, return_sequences, return_state, stateful, reset_after, go_backwards;
+    SpecNumber dropout, recurrent_dropout; ///< rates; identity at inference
+} SpecLayer;
+
+typedef enum { PRECISION_FLOAT32, PRECISION_TF32, PRECISION_BFLOAT16, PRECISION_FLOAT16 } Precision;
+typedef enum { CUDNN_AUTO, CUDNN_REQUIRE, CUDNN_NEVER } CudnnPolicy;
+typedef enum { CONVENTION_CANONICAL, CONVENTION_PYTORCH } Convention;
+
+/// unroll: true, false, auto, N.
+typedef struct {
+    bool is_auto;
+    int64_t factor; ///< 0: false; INT64_MAX: true (all timesteps)
+    Span span;
+} SpecUnroll;
+
+typedef struct {
+    const char *path;
+    const Source *source;
+    const char *name;
+    SpecInteger features; ///< 0 where tokens are given
+    SpecInteger tokens;   ///< 0 where features are given
+    SpecSize batch, timesteps;
+    SpecLayer *layers;
+    int layer_count;
+    Precision precision;
+    Span precision_span;
+    SpecText variant; ///< "auto" or a variant's name
+    SpecUnroll unroll;
+    CudnnPolicy cudnn;
+    Span cudnn_span;
+    SpecText *targets; ///< "cpu", "sm_NN"; empty: the command line or the default decides
+    int target_count;
+    SpecText weights_file; ///< NULL text: none
+    Convention convention;
+    SpecText weights_prefix;
+    SpecInteger seed;  ///< used where no file is given (default 0)
+} Spec;
+
+/// Reads `path`. Adds E00xx to E02xx and returns NULL where any error was found; warnings alone
+/// return a spec.
+const Spec *spec_read(Arena *arena, Diags *diags, const char *path);
+
+/// The reference page of all keys (`docs/spec.md`, from the schema table), and `precision` words.
+void spec_print_reference(void *text_out);
+const char *precision_name(Precision precision);
+
+#endif

@@ -1,0 +1,165 @@
+/* Module ABI: what a model.so holds and how the runtime sees it. The compiler emits one C file that
+ * fills these tables; `rnnc_module_query` is the only exported symbol. The first four fields are
+ * frozen; later versions append. Strings and tables live in the module. */
+#ifndef RNNC_MODULE_H
+#define RNNC_MODULE_H
+
+#include "rnnc/rnnc.h"
+
+#define RNNC_MODULE_MAGIC 0x434e4e52u /* "RNNC" */
+enum { RNNC_ABI_MAJOR = 1, RNNC_ABI_MINOR = 0 };
+
+enum { RNNC_STATES_MAX = 8, RNNC_PHASES_MAX = 8, RNNC_GATES_MAX = 16 };
+
+typedef enum rnnc_layer_kind {
+    RNNC_LAYER_CELL,
+    RNNC_LAYER_EMBEDDING,
+    RNNC_LAYER_DENSE,
+    RNNC_LAYER_ACTIVATION
+} rnnc_layer_kind;
+
+typedef enum rnnc_precision {
+    RNNC_FLOAT32,
+    RNNC_TF32,
+    RNNC_BFLOAT16,
+    RNNC_FLOAT16
+} rnnc_precision;
+
+/* Weights of a layer; the index into rnnc_layer_desc.weights. */
+typedef enum rnnc_weight_kind {
+    RNNC_WEIGHT_W,
+    RNNC_WEIGHT_R,
+    RNNC_WEIGHT_B,
+    RNNC_WEIGHT_RB,
+    RNNC_WEIGHT_PEEPHOLE, /* p, any per-unit parameter */
+    RNNC_WEIGHT_P,
+    RNNC_WEIGHT_E,
+    RNNC_WEIGHT_COUNT
+} rnnc_weight_kind;
+
+/* Public facts plus where the value lies in the module. */
+typedef struct rnnc_tensor_desc {
+    rnnc_tensor_info info;
+    int32_t layer;      /* index of the layer it belongs to; -1: x and y */
+    const float *data;  /* weights: canonical float32, 64-byte aligned; else NULL */
+    double start;       /* states */
+} rnnc_tensor_desc;
+
+/* One phase of a cell's step: a product of rows of R (or P) with one operand, then a pointwise
+ * function over `size` units (see compiler/cell/cell.h). */
+typedef struct rnnc_phase_desc {
+    int32_t matrix;    /* RNNC_WEIGHT_R or RNNC_WEIGHT_P */
+    int32_t row_count; /* gates multiplied; 0: none */
+    int32_t rows[RNNC_GATES_MAX];
+    int32_t operand_is_state, operand; /* else a carry */
+    int64_t operand_size, size;
+} rnnc_phase_desc;
+
+/* What the CPU code of a layer is given. All float32, row-major, batch-major. Pointers of weights
+ * are in the layer's packed form, made by `pack`. `x` is [B, T, inputs] (int32 tokens [B, T] for an
+ * embedding), `y` [B, T, outputs], or [B, outputs] without return_sequences. `states[k]` is
+ * [B, size_k]: read as initial value and written with the final one. */
+typedef struct rnnc_cpu_args {
+    const void *x;
+    float *y;
+    const void *packed;
+    float *states[RNNC_STATES_MAX];
+    void *scratch; /* scratch_bytes(batch, timesteps), 64-byte aligned */
+    int64_t batch, timesteps;
+} rnnc_cpu_args;
+
+/* One instruction-set level of a layer's CPU code; the first whose `supported` is true runs. */
+typedef struct rnnc_cpu_code {
+    const char *isa;                    /* "x86-64-v4", "x86-64-v3", "baseline" */
+    int (*supported)(void);
+    size_t packed_bytes;
+    size_t (*scratch_bytes)(int64_t batch, int64_t timesteps);
+    void (*pack)(const float *const weights[RNNC_WEIGHT_COUNT], void *packed);
+    void (*run)(const rnnc_cpu_args *args);
+} rnnc_cpu_code;
+
+/* GPU variants, in the order of design section 6. The runtime's table has one host driver each. */
+typedef enum rnnc_variant_kind {
+    RNNC_VARIANT_CUDNN,
+    RNNC_VARIANT_STEPWISE,
+    RNNC_VARIANT_UNROLLED,
+    RNNC_VARIANT_PERSISTENT_CTA,
+    RNNC_VARIANT_CPU,
+    RNNC_VARIANT_COUNT
+} rnnc_variant_kind;
+
+typedef struct rnnc_variant_desc {
+    rnnc_variant_kind kind;
+    const char *name, *reason; /* "persistent_cta"; why it stands at its place in the order */
+    int32_t image;             /* index into images; -1: none (cudnn, cpu) */
+    int32_t threads, rows_per_cta, unroll; /* 0 where it has no meaning */
+    int64_t shared_bytes;      /* dynamic shared memory of the run kernel */
+    int64_t packed_bytes;      /* device bytes of the packed recurrent weights */
+} rnnc_variant_desc;
+
+/* Device code of one stub: a cubin for each target, PTX of the newest, and the whole source (stub
+ * with its includes resolved) for NVRTC on another GPU. Entry names are fixed per variant kind. */
+typedef struct rnnc_cubin_desc {
+    int32_t arch; /* 90 */
+    const void *data;
+    size_t size_bytes;
+} rnnc_cubin_desc;
+typedef struct rnnc_image_desc {
+    const char *name; /* "l0.persistent_cta" */
+    int32_t cubin_count;
+    const rnnc_cubin_desc *cubins;
+    const char *ptx;    /* NUL-terminated */
+    const char *source; /* NUL-terminated, self-contained CUDA C++ */
+    const char *options; /* NVRTC options but for the arch, separated by newlines */
+} rnnc_image_desc;
+
+/* cuDNN's view of a layer, where the criteria hold. */
+typedef struct rnnc_cudnn_desc {
+    int32_t mode;       /* 0 rnn relu, 1 rnn tanh, 2 lstm, 3 gru (cudnnRNNMode_t) */
+    int32_t projection; /* 0: none */
+    int32_t bias;       /* 0: no bias; 2: double bias */
+} rnnc_cudnn_desc;
+
+typedef struct rnnc_layer_desc {
+    const char *name;
+    rnnc_layer_kind kind;
+    int64_t inputs, outputs, units, projection;
+    int32_t sequence_in, sequence_out, stateful;
+    int32_t weights[RNNC_WEIGHT_COUNT]; /* tensor indices; -1: none */
+    int32_t state_count, states[RNNC_STATES_MAX]; /* tensor indices */
+    int64_t state_sizes[RNNC_STATES_MAX];
+    int32_t input_gates, phase_count, carry_count; /* W gates; carries of the step */
+    rnnc_phase_desc phases[RNNC_PHASES_MAX];
+    int64_t carry_sizes[RNNC_GATES_MAX];
+    int32_t cpu_code_count;
+    const rnnc_cpu_code *const *cpu_codes;
+    int32_t variant_count;
+    const rnnc_variant_desc *variants; /* GPU variants, best first */
+    const rnnc_cudnn_desc *cudnn;      /* NULL: outside the criteria */
+    int32_t pointwise_image;           /* dense, activation, embedding on the GPU; -1: none */
+} rnnc_layer_desc;
+
+typedef struct rnnc_module_desc {
+    uint32_t magic;
+    uint16_t abi_major, abi_minor;
+    uint32_t struct_bytes;
+    /* frozen above */
+    const char *name;
+    const char *provenance; /* JSON object: spec path and SHA-256, versions, targets */
+    const char *plan;       /* the plan as text */
+    int64_t batch, timesteps; /* 0: any */
+    int32_t tokens;           /* x holds int32 tokens */
+    int32_t precision;        /* rnnc_precision */
+    int32_t tensor_count;
+    const rnnc_tensor_desc *tensors;
+    int32_t layer_count;
+    const rnnc_layer_desc *layers;
+    int32_t image_count;
+    const rnnc_image_desc *images;
+} rnnc_module_desc;
+
+/* Returns the tables, or NULL where the module cannot serve an ABI up to `max_abi` (major). `host`
+ * is reserved for services of the runtime and may be NULL. */
+typedef const rnnc_module_desc *(*rnnc_module_query_fn)(uint32_t max_abi, const void *host);
+
+#endif
