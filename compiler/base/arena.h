@@ -25,7 +25,8 @@ char *arena_format(Arena *arena, const char *format, ...) __attribute__((format(
 char *arena_vformat(Arena *arena, const char *format, va_list arguments);
 
 #define ARENA_NEW(arena, Type) ((Type *)arena_alloc((arena), sizeof(Type)))
-#define ARENA_ARRAY(arena, Type, count) ((Type *)arena_alloc((arena), sizeof(Type) * (size_t)(count)))
+#define ARENA_ARRAY(arena, Type, count)                                                            \
+    ((Type *)arena_alloc((arena), sizeof(Type) * (size_t)(count)))
 
 /// Appends one element to an arena-backed array of `Type`, doubling its room when `count` is a
 /// power of two. `items` is the array's pointer variable, `count` its element count variable.

@@ -47,6 +47,21 @@ const char *text_string(const Text *text)
     return text->data ? text->data : "";
 }
 
+const char *text_json_escape(Arena *arena, const char *string)
+{
+    Text out = {.arena = arena};
+    for (const char *at = string; *at; at++) {
+        unsigned char byte = (unsigned char)*at;
+        if (byte == '"' || byte == '\\')
+            text_addf(&out, "\\%c", byte);
+        else if (byte < 0x20)
+            text_addf(&out, "\\u%04x", byte);
+        else
+            text_add_bytes(&out, at, 1);
+    }
+    return text_string(&out);
+}
+
 bool text_equal(const char *a, const char *b)
 {
     return strcmp(a, b) == 0;

@@ -21,6 +21,9 @@ void text_addf(Text *text, const char *format, ...) __attribute__((format(printf
 /// The text so far, never NULL.
 const char *text_string(const Text *text);
 
+/// `string` with quotes, backslashes and control characters escaped, for use inside JSON quotes.
+const char *text_json_escape(Arena *arena, const char *string);
+
 /// Whether two strings are equal, with and without regard to ASCII case.
 bool text_equal(const char *a, const char *b);
 bool text_equal_ignoring_case(const char *a, const char *b);

@@ -6,15 +6,15 @@
 
 /// Device code of one stub (see rnnc_image_desc).
 typedef struct {
-    const char *name;   ///< "l0.persistent_cta"
-    const char *stub;   ///< what the variant printed (for --keep)
-    const char *source; ///< the stub with its templates included
+    const char *name;    ///< "l0.persistent_cta"
+    const char *stub;    ///< what the variant printed (for --keep)
+    const char *source;  ///< the stub with its templates included
     const char *options; ///< NVRTC options but for the arch, one a line
     struct Cubin {
         int arch;
         const void *data;
         size_t size_bytes;
-    } *cubins;
+    } * cubins;
     int cubin_count;
     const char *ptx;       ///< of the newest arch
     const char *ptxas_log; ///< registers, spills, shared memory as ptxas -v prints them
@@ -36,7 +36,7 @@ bool build_images(Arena *arena, Diags *diags, const Plan *plan, const int *arche
 
 typedef struct {
     const char *output_path;
-    const char *keep_dir; ///< NULL: sources are removed
+    const char *keep_dir;   ///< NULL: sources are removed
     const char *provenance; ///< JSON text
     int jobs;
 } BuildOptions;
