@@ -1,5 +1,9 @@
 // Plan: for each layer the variants it can run, their numbers, and the order in which the runtime
 // tries them. One file per variant answers the questions of the Variant table below; plan.c asks.
+//
+// To add a variant: one file compiler/plan/variants/<name>.c that defines
+// `const Variant variant_<name>`. CMake writes the table `plan_variants` from that folder; nothing
+// else names them all.
 #ifndef RNNC_PLAN_PLAN_H
 #define RNNC_PLAN_PLAN_H
 
@@ -16,7 +20,7 @@ typedef struct {
     int count;
 } Reasons;
 
-/// A GPU as the planner needs it; one row a chip in devices.def, so that no GPU is needed to plan.
+/// A GPU as the planner needs it; one row an arch in devices.def, so that no GPU is needed to plan.
 typedef struct {
     const char *name;
     int arch, sm_count;
@@ -24,13 +28,21 @@ typedef struct {
     double memory_bytes_per_ns, fp32_flops_per_ns, fp16_flops_per_ns;
 } Device;
 
+/// The row of `arch` (90), or NULL.
 const Device *device_find(int arch);
+
+/// Reads "sm_90" or "sm_90a"; 0 where the text is no GPU target. Adds E0601 at `span` (naming the
+/// known ones) and returns -1 where it is one that devices.def lacks.
+int device_arch(Arena *arena, Diags *diags, Span span, const char *target);
+
+/// "sm_80, sm_86, ...".
+const char *device_names(Arena *arena);
 
 /// What is fixed before choosing.
 typedef struct {
     const Model *model;
     const Layer *layer;
-    const Device *device;    ///< NULL when only the CPU is a target
+    const Device *device; ///< NULL when only the CPU is a target
     Precision precision;
     int64_t batch, timesteps; ///< what to optimise for (1 and 100 where `any`)
     int64_t unroll;           ///< asked factor, 0: false, -1: auto
@@ -42,11 +54,11 @@ typedef struct Choice {
     double cost_us; ///< estimated time of the layer
     int threads, rows_per_cta, unroll;
     int64_t shared_bytes, packed_bytes;
-    int64_t memory_bytes;    ///< device memory beyond weights
-    const char *reason;      ///< one line: why it stands where it stands
+    int64_t memory_bytes; ///< device memory beyond weights
+    const char *reason;   ///< one line: why it stands where it stands
 } Choice;
 
-/// A variant; each lives in plan/<name>.c as `const Variant variant_<name>`.
+/// A variant; each lives in plan/variants/<name>.c as `const Variant variant_<name>`.
 typedef struct Variant {
     const char *name;
     int kind; ///< rnnc_variant_kind
@@ -55,36 +67,50 @@ typedef struct Variant {
     void (*check)(Arena *arena, const PlanContext *context, Reasons *reasons);
     /// Fills numbers and cost. Only called when applicable.
     void (*estimate)(Arena *arena, const PlanContext *context, Choice *choice);
-    /// Prints the CUDA stub: provenance comment, RNN_* defines, pointwise functions, include of the
-    /// skeleton. NULL: no device code of its own.
+    /// Prints what this choice adds to the stub: its RNN_* defines and the include of the skeleton.
+    /// The caller prints provenance and the cell's part (emit_cuda_cell) before it. NULL: no device
+    /// code of its own.
     void (*print_stub)(const PlanContext *context, const Choice *choice, Text *out);
 } Variant;
+
+/// Every variant in order of name, NULL-ended.
+extern const Variant *const plan_variants[];
+
+/// The variant of that name, or NULL.
+const Variant *variant_find(const char *name);
 
 void reason_add(Arena *arena, Reasons *reasons, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 typedef struct {
     const Layer *layer;
-    Choice *choices; ///< applicable GPU variants that the module holds, best first
+    PlanContext context; ///< what the variants were asked with; print_stub gets it again
+    Choice *choices;     ///< applicable GPU variants that the module holds, best first
     int choice_count;
+    Choice *others; ///< applicable GPU variants that the policy leaves out, best first
+    int other_count;
+    const Choice *cpu; ///< NULL: the CPU is no target, or its variant refuses
     struct Refusal {
         const Variant *variant;
         Reasons reasons;
-    } *refusals;
+    } * refusals;
     int refusal_count;
 } LayerPlan;
 
 typedef struct {
     const Model *model;
-    const Device *device;
-    LayerPlan *layers;
+    const Device *device; ///< first target, with the least shared memory of all; NULL: CPU only
+    const int *arches;
+    int arch_count;
+    LayerPlan *layers; ///< one for each layer of the model; only cells have choices
     int layer_count;
     bool cpu; ///< CPU code is a target
 } Plan;
 
-/// `variants`: "auto" (the best and the fallback `stepwise`), "all", or a comma-separated list.
-/// Adds E06xx where nothing is left, or `cudnn: require` cannot be met (each criterion an error at
-/// its key). `arches` NULL: CPU only.
+/// `variants`: "auto" (the best generated one, cudnn where it applies, and `stepwise` as fallback),
+/// "all", a comma-separated list, or NULL: the spec's `variant`. Adds E06xx and returns NULL where
+/// nothing is left, or `cudnn: require` cannot be met (each criterion an error at its key).
+/// `arches` NULL: CPU only.
 const Plan *plan_make(Arena *arena, Diags *diags, const Model *model, const int *arches,
                       int arch_count, bool cpu, const char *variants);
 
