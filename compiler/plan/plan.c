@@ -1,0 +1,423 @@
+// Plan: asks every variant about every cell layer, orders those that apply by cost, and keeps what
+// the policy wants: the command line's list, else the spec's `variant`, `unroll` and `cudnn`. Knows
+// no variant by its inside; only `stepwise`, `unrolled` and `cudnn` have a part in the policy.
+#include "plan/plan.h"
+
+#include <string.h>
+
+#include "rnnc/module.h"
+
+enum { VARIANTS_MAX = 32, ANY_BATCH = 1, ANY_TIMESTEPS = 100 };
+
+/// Which variants a module may hold.
+typedef struct {
+    bool automatic, all;
+    bool with_fallback; ///< the spec names one: stepwise stays behind it
+    const Variant *named[VARIANTS_MAX];
+    int named_count;
+    Span span; ///< of the spec's `variant`; none for the command line's
+} Policy;
+
+typedef struct {
+    Arena *arena;
+    Diags *diags;
+    Plan *plan;
+    Policy policy;
+    bool unroll_told; ///< the note on a reduced factor was given
+} Planner;
+
+void reason_add(Arena *arena, Reasons *reasons, Span span, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    Reason reason = {.text = arena_vformat(arena, format, arguments), .span = span};
+    va_end(arguments);
+    ARENA_PUSH(arena, reasons->items, reasons->count, reason);
+}
+
+const Variant *variant_find(const char *name)
+{
+    for (const Variant *const *at = plan_variants; *at; at++)
+        if (text_equal((*at)->name, name))
+            return *at;
+    return NULL;
+}
+
+static void refuse_name(Planner *planner, const char *name)
+{
+    const char *candidates[VARIANTS_MAX + 2] = {"auto", "all"};
+    size_t count = 2;
+    Text known = {.arena = planner->arena};
+    text_add(&known, "auto, all");
+    for (const Variant *const *at = plan_variants; *at && count < VARIANTS_MAX; at++) {
+        candidates[count++] = (*at)->name;
+        text_addf(&known, ", %s", (*at)->name);
+    }
+    Diag *diag =
+        diag_add(planner->diags, DIAG_E0602, planner->policy.span, "unknown variant '%s'", name);
+    const char *nearest = text_nearest(name, candidates, count);
+    if (nearest)
+        diag_help(diag, "did you mean '%s'?", nearest);
+    diag_help(diag, "known: %s", text_string(&known));
+}
+
+static void add_name(Planner *planner, const char *name)
+{
+    Policy *policy = &planner->policy;
+    const Variant *variant = variant_find(name);
+    if (text_equal(name, "auto"))
+        policy->automatic = true;
+    else if (text_equal(name, "all"))
+        policy->all = true;
+    else if (!variant)
+        refuse_name(planner, name);
+    else if (policy->named_count < VARIANTS_MAX)
+        policy->named[policy->named_count++] = variant;
+}
+
+/// Reads "auto", "all", or "stepwise,cudnn".
+static void read_policy(Planner *planner, const char *words)
+{
+    const Spec *spec = planner->plan->model->spec;
+    if (!words) {
+        words = spec->variant.text ? spec->variant.text : "auto";
+        planner->policy.span = spec->variant.span;
+        planner->policy.with_fallback = true;
+    }
+    for (const char *at = words; *at;) {
+        at += strspn(at, ", ");
+        size_t length = strcspn(at, ", ");
+        if (length)
+            add_name(planner, arena_copy(planner->arena, at, length));
+        at += length;
+    }
+}
+
+static bool is_named(const Policy *policy, const Variant *variant)
+{
+    for (int i = 0; i < policy->named_count; i++)
+        if (policy->named[i] == variant)
+            return true;
+    return false;
+}
+
+/// The first target, with the least shared memory of all, so that its numbers fit every target.
+static bool choose_device(Planner *planner, const int *arches, int arch_count)
+{
+    Device *merged = NULL;
+    const Spec *spec = planner->plan->model->spec;
+    for (int i = 0; i < arch_count; i++) {
+        const Device *device = device_find(arches[i]);
+        if (!device) {
+            const char *name = arena_format(planner->arena, "sm_%d", arches[i]);
+            Span span = {0};
+            for (int t = 0; t < spec->target_count; t++)
+                if (text_equal_ignoring_case(spec->targets[t].text, name))
+                    span = spec->targets[t].span;
+            device_arch(planner->arena, planner->diags, span, name);
+            continue;
+        }
+        if (!merged) {
+            merged = ARENA_NEW(planner->arena, Device);
+            *merged = *device;
+        }
+        if (device->shared_bytes_per_cta < merged->shared_bytes_per_cta)
+            merged->shared_bytes_per_cta = device->shared_bytes_per_cta;
+    }
+    planner->plan->device = merged;
+    planner->plan->arches = arches;
+    planner->plan->arch_count = arch_count;
+    return arch_count == 0 || merged;
+}
+
+/// The factor that `unroll` asks for; adds E0605 where `true` has no number of steps to take.
+static int64_t asked_unroll(Planner *planner)
+{
+    const Model *model = planner->plan->model;
+    const SpecUnroll *unroll = &model->spec->unroll;
+    if (unroll->is_auto)
+        return -1;
+    if (unroll->factor != INT64_MAX)
+        return unroll->factor;
+    if (model->timesteps == 0) {
+        Diag *diag = diag_add(planner->diags, DIAG_E0605, unroll->span,
+                              "'unroll: true' needs a fixed number of timesteps");
+        diag_help(diag, "give 'timesteps' a number, or take 'unroll: auto' or 'unroll: 8'");
+    }
+    return model->timesteps;
+}
+
+static void refuse(Planner *planner, LayerPlan *layer, const Variant *variant, Reasons reasons)
+{
+    struct Refusal refusal = {.variant = variant, .reasons = reasons};
+    ARENA_PUSH(planner->arena, layer->refusals, layer->refusal_count, refusal);
+}
+
+/// Puts `choice` behind those that cost no more.
+static void insert_by_cost(Arena *arena, Choice **choices, int *count, Choice choice)
+{
+    ARENA_PUSH(arena, *choices, *count, choice);
+    for (int i = *count - 1; i > 0 && (*choices)[i].cost_us < (*choices)[i - 1].cost_us; i--) {
+        Choice behind = (*choices)[i - 1];
+        (*choices)[i - 1] = (*choices)[i];
+        (*choices)[i] = behind;
+    }
+}
+
+/// Asks every variant: those that apply go to `others` by cost (the CPU's to `cpu`), the rest to
+/// the refusals.
+static void ask_variants(Planner *planner, LayerPlan *layer)
+{
+    for (const Variant *const *at = plan_variants; *at; at++) {
+        const Variant *variant = *at;
+        if (variant->gpu ? !planner->plan->device : !planner->plan->cpu)
+            continue;
+        Reasons reasons = {0};
+        variant->check(planner->arena, &layer->context, &reasons);
+        if (reasons.count > 0) {
+            refuse(planner, layer, variant, reasons);
+            continue;
+        }
+        Choice choice = {.variant = variant};
+        variant->estimate(planner->arena, &layer->context, &choice);
+        if (variant->gpu) {
+            insert_by_cost(planner->arena, &layer->others, &layer->other_count, choice);
+        } else {
+            Choice *cpu = ARENA_NEW(planner->arena, Choice);
+            *cpu = choice;
+            layer->cpu = cpu;
+        }
+    }
+}
+
+/// Moves `others[index]` to the end of the choices, keeping both orders.
+static void keep(Planner *planner, LayerPlan *layer, int index, const char *reason)
+{
+    Choice choice = layer->others[index];
+    if (reason)
+        choice.reason = reason;
+    for (int i = index; i + 1 < layer->other_count; i++)
+        layer->others[i] = layer->others[i + 1];
+    layer->other_count--;
+    ARENA_PUSH(planner->arena, layer->choices, layer->choice_count, choice);
+}
+
+static void keep_kind(Planner *planner, LayerPlan *layer, rnnc_variant_kind kind,
+                      const char *reason)
+{
+    for (int i = 0; i < layer->other_count; i++)
+        if (layer->others[i].variant->kind == (int)kind) {
+            keep(planner, layer, i, reason);
+            return;
+        }
+}
+
+/// `auto`: what `unroll` asks for first, then by cost the best generated variant, cudnn and
+/// stepwise.
+static void keep_automatic(Planner *planner, LayerPlan *layer)
+{
+    if (layer->context.unroll > 0)
+        keep_kind(planner, layer, RNNC_VARIANT_UNROLLED, "asked for by 'unroll'");
+    bool has_generated = layer->choice_count > 0;
+    for (int i = 0; i < layer->other_count;) {
+        int kind = layer->others[i].variant->kind;
+        bool generated = kind != RNNC_VARIANT_CUDNN && kind != RNNC_VARIANT_STEPWISE;
+        if (generated && has_generated) {
+            i++;
+            continue;
+        }
+        const char *reason = layer->choice_count == 0        ? "lowest estimate"
+                             : kind == RNNC_VARIANT_STEPWISE ? "fallback, runs on every device"
+                                                             : "next by estimate";
+        has_generated |= generated;
+        keep(planner, layer, i, reason);
+    }
+}
+
+static void keep_named(Planner *planner, LayerPlan *layer)
+{
+    const Policy *policy = &planner->policy;
+    for (int i = 0; i < layer->other_count;)
+        if (policy->all || is_named(policy, layer->others[i].variant))
+            keep(planner, layer, i,
+                 policy->all ? "all are kept, by estimate" : "asked for by name");
+        else
+            i++;
+    if (policy->with_fallback && !policy->all && layer->choice_count > 0)
+        keep_kind(planner, layer, RNNC_VARIANT_STEPWISE, "fallback, runs on every device");
+}
+
+/// Why nothing is left, variant by variant.
+static void tell_nothing_left(Planner *planner, const LayerPlan *layer)
+{
+    const Policy *policy = &planner->policy;
+    Span span = policy->span.source ? policy->span : layer->layer->spec->cell.span;
+    Diag *diag = diag_add(planner->diags, DIAG_E0603, span, "no variant is left for layer '%s'",
+                          layer->layer->name);
+    bool told = false;
+    for (int i = 0; i < layer->refusal_count; i++) {
+        const struct Refusal *refusal = &layer->refusals[i];
+        if (policy->named_count > 0 && !is_named(policy, refusal->variant))
+            continue;
+        for (int r = 0; r < refusal->reasons.count; r++)
+            diag_note(diag, refusal->reasons.items[r].span, "%s is refused: %s",
+                      refusal->variant->name, refusal->reasons.items[r].text);
+        told = true;
+    }
+    if (!told && policy->named_count > 0)
+        diag_note(diag, (Span){0}, "'%s' does not run on a GPU target", policy->named[0]->name);
+    if (policy->automatic || policy->all)
+        diag_help(diag, "name the target 'cpu' alone");
+    else
+        diag_help(diag, "'variant: auto' takes the best that applies");
+}
+
+/// `cudnn: require`: cuDNN alone, or every unmet criterion as an error at its key.
+static void require_cudnn(Planner *planner, LayerPlan *layer)
+{
+    keep_kind(planner, layer, RNNC_VARIANT_CUDNN, "required by 'cudnn: require'");
+    Span required = planner->plan->model->spec->cudnn_span;
+    for (int i = 0; i < layer->refusal_count; i++) {
+        const struct Refusal *refusal = &layer->refusals[i];
+        for (int r = 0; refusal->variant->kind == RNNC_VARIANT_CUDNN && r < refusal->reasons.count;
+             r++) {
+            const Reason *reason = &refusal->reasons.items[r];
+            Span span = reason->span.source ? reason->span : layer->layer->spec->span;
+            Diag *diag =
+                diag_add(planner->diags, DIAG_E0604, span, "cuDNN cannot run layer '%s': %s",
+                         layer->layer->name, reason->text);
+            diag_note(diag, required, "cuDNN is required here");
+            diag_help(diag, "'cudnn: auto' runs it by a generated variant");
+        }
+    }
+}
+
+/// A factor that the variant brought down, and an `unroll` that no variant can follow, are told.
+static void tell_unroll(Planner *planner, const LayerPlan *layer)
+{
+    int64_t asked = layer->context.unroll;
+    Span span = planner->plan->model->spec->unroll.span;
+    for (int i = 0; i < layer->choice_count; i++) {
+        const Choice *choice = &layer->choices[i];
+        if (choice->variant->kind != RNNC_VARIANT_UNROLLED || choice->unroll >= asked ||
+            planner->unroll_told)
+            continue;
+        planner->unroll_told = true;
+        diag_add(planner->diags, DIAG_N0601, span,
+                 "layer '%s' is unrolled %d times instead of %lld: more steps in a row make no "
+                 "faster code, only longer compilation",
+                 layer->layer->name, choice->unroll, (long long)asked);
+    }
+    for (int i = 0; i < layer->refusal_count && planner->policy.automatic; i++) {
+        const struct Refusal *refusal = &layer->refusals[i];
+        if (refusal->variant->kind != RNNC_VARIANT_UNROLLED)
+            continue;
+        Diag *diag =
+            diag_add(planner->diags, DIAG_W0601, span,
+                     "layer '%s' runs without the unrolling asked for", layer->layer->name);
+        for (int r = 0; r < refusal->reasons.count; r++)
+            diag_note(diag, refusal->reasons.items[r].span, "%s", refusal->reasons.items[r].text);
+    }
+}
+
+static void plan_layer(Planner *planner, LayerPlan *layer)
+{
+    const Plan *plan = planner->plan;
+    ask_variants(planner, layer);
+    if (plan->device) {
+        if (plan->model->spec->cudnn == CUDNN_REQUIRE) {
+            require_cudnn(planner, layer);
+            return;
+        }
+        if (planner->policy.automatic)
+            keep_automatic(planner, layer);
+        else
+            keep_named(planner, layer);
+        if (layer->choice_count == 0)
+            tell_nothing_left(planner, layer);
+        if (layer->context.unroll > 0)
+            tell_unroll(planner, layer);
+    }
+    for (int i = 0; i < layer->refusal_count && plan->cpu; i++)
+        if (!layer->refusals[i].variant->gpu)
+            tell_nothing_left(planner, layer);
+}
+
+/// `cudnn: require` needs a GPU target and a policy that lets cuDNN in.
+static void check_requirement(Planner *planner)
+{
+    const Spec *spec = planner->plan->model->spec;
+    const Policy *policy = &planner->policy;
+    const Variant *cudnn = variant_find("cudnn");
+    if (spec->cudnn != CUDNN_REQUIRE)
+        return;
+    if (!planner->plan->device) {
+        Diag *diag = diag_add(planner->diags, DIAG_E0606, spec->cudnn_span,
+                              "'cudnn: require' needs a GPU target, and cpu is the only one");
+        diag_help(diag, "add a GPU to the targets: targets: [sm_90, cpu]");
+    } else if (!policy->automatic && !policy->all && !is_named(policy, cudnn)) {
+        Diag *diag = diag_add(planner->diags, DIAG_E0606, spec->cudnn_span,
+                              "'cudnn: require' and variant '%s' exclude each other",
+                              policy->named_count ? policy->named[0]->name : "");
+        diag_help(diag, "take 'cudnn: auto', or 'variant: cudnn'");
+    }
+}
+
+/// A GPU variant asked for by name has no place in a module for the CPU alone.
+static void check_names(Planner *planner)
+{
+    const Policy *policy = &planner->policy;
+    if (planner->plan->device || policy->automatic || policy->all)
+        return;
+    for (int i = 0; i < policy->named_count; i++)
+        if (!policy->named[i]->gpu)
+            return;
+    if (policy->named_count == 0)
+        return;
+    Diag *diag = diag_add(planner->diags, DIAG_E0603, policy->span,
+                          "variant '%s' needs a GPU target, and cpu is the only one",
+                          policy->named[0]->name);
+    diag_help(diag, "add a GPU to the targets: targets: [sm_90, cpu]");
+}
+
+static PlanContext layer_context(const Plan *plan, const Layer *layer, int64_t unroll)
+{
+    const Model *model = plan->model;
+    return (PlanContext){
+        .model = model,
+        .layer = layer,
+        .device = plan->device,
+        .precision = model->spec->precision,
+        .batch = model->batch ? model->batch : ANY_BATCH,
+        .timesteps = !layer->sequence_in ? 1
+                     : model->timesteps  ? model->timesteps
+                                         : ANY_TIMESTEPS,
+        .unroll = unroll,
+    };
+}
+
+const Plan *plan_make(Arena *arena, Diags *diags, const Model *model, const int *arches,
+                      int arch_count, bool cpu, const char *variants)
+{
+    size_t errors = diags_error_count(diags);
+    Plan *plan = ARENA_NEW(arena, Plan);
+    *plan = (Plan){.model = model, .cpu = cpu, .layer_count = model->layer_count};
+    plan->layers = ARENA_ARRAY(arena, LayerPlan, model->layer_count);
+    Planner planner = {.arena = arena, .diags = diags, .plan = plan};
+    read_policy(&planner, variants);
+    if (!choose_device(&planner, arches, arches ? arch_count : 0))
+        return NULL;
+    int64_t unroll = asked_unroll(&planner);
+    check_requirement(&planner);
+    check_names(&planner);
+    if (diags_error_count(diags) > errors)
+        return NULL;
+    for (int i = 0; i < plan->layer_count; i++) {
+        const Layer *layer = &model->layers[i];
+        plan->layers[i] =
+            (LayerPlan){.layer = layer, .context = layer_context(plan, layer, unroll)};
+        if (layer->kind == LAYER_CELL)
+            plan_layer(&planner, &plan->layers[i]);
+    }
+    return diags_error_count(diags) == errors ? plan : NULL;
+}
