@@ -114,6 +114,16 @@ typedef struct {
 const Plan *plan_make(Arena *arena, Diags *diags, const Model *model, const int *arches,
                       int arch_count, bool cpu, const char *variants);
 
+/// What the module tells cuDNN of a layer: the values of rnnc_cudnn_desc.
+typedef struct {
+    int mode;       ///< cudnnRNNMode_t: 0 rnn relu, 1 rnn tanh, 2 lstm, 3 gru
+    int projection; ///< 0: none
+    int bias;       ///< 0: none; 2: double
+} CudnnDescription;
+
+/// Fills `out` for a layer where the variant cudnn applies. False where cuDNN has no such cell.
+bool cudnn_description(Arena *arena, const Layer *layer, CudnnDescription *out);
+
 /// The plan as text (goes into the module), and the table of `rnnc explain`.
 void plan_print(const Plan *plan, Text *out);
 void plan_explain(Arena *arena, const Plan *plan, Text *out, bool colour);
