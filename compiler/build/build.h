@@ -46,15 +46,23 @@ typedef struct {
 bool build_module(Arena *arena, Diags *diags, const Plan *plan, const Images *images,
                   const BuildOptions *options);
 
+/// What a compilation prints beside its module.
+enum { DUMP_MODEL = 1, DUMP_PLAN = 2, DUMP_CUDA = 4, DUMP_PTX = 8 };
+
 /// The whole pipeline from a spec file: what the command line and the tests call.
 typedef struct {
-    const char *spec_path, *output_path;
-    const char *targets;  ///< "sm_90,cpu"; NULL: the spec's, else cpu and, with CUDA, sm_90
-    const char *variants; ///< "auto", "all" or a list; NULL: the spec's
-    const char *keep_dir; ///< NULL: none
-    int jobs;             ///< 0: one a core
+    const char *spec_path;
+    const char *output_path;             ///< NULL: stop before the module is built (with `dump`)
+    const char *targets;                 ///< "sm_90,cpu"; NULL: see targets_parse
+    const char *variants;                ///< "auto", "all" or a list; NULL: the spec's
+    const char *keep_dir;                ///< NULL: none
+    unsigned dump;                       ///< DUMP_ bits
+    int jobs;                            ///< 0: one a core
     void (*progress)(const char *stage); ///< called at each stage; may be NULL
 } CompileOptions;
-bool compile_model(Arena *arena, Diags *diags, const CompileOptions *options);
+
+/// Returns false where an error was added; then nothing was written. `dump` may be NULL where
+/// options->dump is 0.
+bool compile_model(Arena *arena, Diags *diags, const CompileOptions *options, Text *dump);
 
 #endif

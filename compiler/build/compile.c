@@ -31,30 +31,49 @@ static const char *provenance(Arena *arena, const Spec *spec)
                         sha256_hex(arena, spec->source->text, spec->source->length));
 }
 
-bool compile_model(Arena *arena, Diags *diags, const CompileOptions *options)
+static void dump_images(const Images *images, unsigned dump, Text *out)
 {
+    for (int i = 0; i < images->count; i++) {
+        if (dump & DUMP_CUDA)
+            text_addf(out, "// ---- %s: CUDA\n%s", images->items[i].name, images->items[i].stub);
+        if (dump & DUMP_PTX)
+            text_addf(out, "// ---- %s: PTX\n%s", images->items[i].name, images->items[i].ptx);
+    }
+}
+
+bool compile_model(Arena *arena, Diags *diags, const CompileOptions *options, Text *dump)
+{
+    Targets targets;
+    Images images = {0};
     int jobs = job_count(options);
     announce(options, "reading the spec");
     const Spec *spec = spec_read(arena, diags, options->spec_path);
-    if (!spec)
+    if (!spec || !targets_parse(arena, diags, spec, options->targets, &targets))
         return false;
-    Targets targets;
-    if (!targets_parse(arena, diags, spec, options->targets, &targets))
-        return false;
+
     announce(options, "building the model");
     const Model *model = model_build(arena, diags, spec);
     if (!model)
         return false;
+    if (options->dump & DUMP_MODEL)
+        model_print(model, dump);
+
     announce(options, "planning");
     const Plan *plan = plan_make(arena, diags, model, targets.arches, targets.arch_count,
                                  targets.cpu, options->variants);
     if (!plan)
         return false;
+    if (options->dump & DUMP_PLAN)
+        plan_print(plan, dump);
+
     announce(options, "compiling kernels");
-    Images images = {0};
     if (targets.arch_count > 0 &&
         !build_images(arena, diags, plan, targets.arches, targets.arch_count, jobs, &images))
         return false;
+    dump_images(&images, options->dump, dump);
+    if (!options->output_path)
+        return true;
+
     announce(options, "compiling and linking the module");
     BuildOptions build = {.output_path = options->output_path,
                           .keep_dir = options->keep_dir,
