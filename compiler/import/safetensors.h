@@ -26,6 +26,10 @@ typedef struct {
 /// Maps and checks `path`; adds E04xx at `span` and returns NULL on a fault.
 const Safetensors *safetensors_open(Arena *arena, Diags *diags, const char *path, Span span);
 
+/// The same over bytes in memory, which must outlive the result; `path` is for messages.
+const Safetensors *safetensors_parse(Arena *arena, Diags *diags, const char *path, Span span,
+                                     const unsigned char *bytes, size_t size_bytes);
+
 /// The tensor of that name, or NULL.
 const SafetensorsTensor *safetensors_find(const Safetensors *file, const char *name);
 
@@ -42,7 +46,7 @@ typedef struct {
 } SafetensorsEntry;
 
 /// Writes a file atomically; `metadata` is alternating keys and values, NULL-ended, or NULL.
-bool safetensors_write(Arena *arena, Diags *diags, const char *path, const SafetensorsEntry *entries,
-                       int count, const char *const *metadata);
+bool safetensors_write(Arena *arena, Diags *diags, const char *path,
+                       const SafetensorsEntry *entries, int count, const char *const *metadata);
 
 #endif

@@ -11,7 +11,7 @@ typedef struct {
     const char *layer; ///< "enc" or "enc/0"; a stack's PyTorch names use _l0, _l1 on "enc"
     const char *stack; ///< "enc"
     int stack_index;
-    const char *cell; ///< "lstm", "gru", ..., "embedding", "dense"
+    const char *cell;      ///< "lstm", "gru", ..., "embedding", "dense"
     bool last_only_bias_n; ///< gru with rb: recurrent bias of n stands apart
     struct WantedTensor {
         const char *kind; ///< "W", "R", "b", "rb", "p", "P", "E"

@@ -1,0 +1,76 @@
+// Verbs: the table that parsing and --help are made from. Adding a verb or an option is one row.
+#include "cli/cli.h"
+
+static const CliOption compile_options[] = {
+    {"output", 'o', false, "FILE", "the module to write"},
+    {"target", 0, false, "LIST", "GPUs and cpu, as in sm_90,cpu (default: the spec's targets)"},
+    {"variants", 0, false, "auto|all|LIST", "variants that the module holds (default: auto)"},
+    {"keep", 0, false, "DIR", "keep the generated sources and what rebuilds a kernel by hand"},
+    {"dump", 0, false, "LIST", "print stages to standard output: model, plan, cuda, ptx"},
+    {"jobs", 'j', false, "N", "compile N kernels at a time (default: one a core)"},
+    {0},
+};
+
+static const CliOption explain_options[] = {
+    {"target", 0, false, "LIST", "GPUs and cpu, as in sm_90,cpu (default: the spec's targets)"},
+    {"variants", 0, false, "auto|all|LIST", "variants to choose from (default: the spec's)"},
+    {0},
+};
+
+#define RUN_OPTIONS                                                                                \
+    {"in", 0, true, "NAME=FILE.npy", "an input, as in x=x.npy"},                                   \
+        {"state", 0, false, "FILE.npz", "start from these states, named <layer>/h, ..."},          \
+        {"chunk", 0, false, "N", "feed N time steps a call and carry the state"},                  \
+        {"device", 0, false, "cpu|cuda:N", "where to run (default: a GPU if there is one)"},       \
+        {"variant", 0, false, "NAME", "run this variant in every cell layer"},                     \
+        {"lengths", 0, false, "FILE.npy", "valid steps of each row (not supported yet)"},          \
+    {                                                                                              \
+        "mask", 0, false, "FILE.npy", "valid steps as [B, T] (not supported yet)"                  \
+    }
+
+static const CliOption run_options[] = {
+    RUN_OPTIONS,
+    {"out", 0, true, "NAME=FILE.npy", "write an output or final state, as in y=y.npy"},
+    {"state-out", 0, false, "FILE.npz", "write all final states"},
+    {0},
+};
+
+static const CliOption verify_options[] = {
+    RUN_OPTIONS,
+    {"expect", 0, true, "NAME=FILE.npy", "the right values of an output or final state"},
+    {"rtol", 0, false, "R", "relative tolerance (default: 1e-5)"},
+    {"atol", 0, false, "A", "absolute tolerance (default: 1e-6)"},
+    {0},
+};
+
+static const CliOption inspect_options[] = {
+    {"json", 0, false, NULL, "print the module's descriptor as JSON"},
+    {0},
+};
+
+static const CliOption no_options[] = {{0}};
+
+const CliVerb cli_verbs[] = {
+    {"", "MODEL.yaml -o MODEL.so", "compile a model",
+     "  rnnc model.yaml -o model.so\n"
+     "  rnnc model.yaml -o model.so --target sm_90,cpu --variants all --keep build\n",
+     compile_options, 1, 1, cli_compile},
+    {"explain", "MODEL.yaml|CODE",
+     "variants of each layer and why cuDNN is refused; or what a diagnostic means",
+     "  rnnc explain model.yaml\n  rnnc explain E0204\n", explain_options, 1, 1, cli_explain},
+    {"run", "MODEL.so", "run a module on arrays from files",
+     "  rnnc run model.so --in x=x.npy --out y=y.npy\n"
+     "  rnnc run model.so --in x=x.npy --out y=y.npy --device cpu --chunk 10\n"
+     "  rnnc run model.so --in x=x.npy --out enc/h=h.npy --state s.npz --state-out s.npz\n",
+     run_options, 1, 1, cli_run},
+    {"verify", "MODEL.so", "compare a module's outputs with expected values",
+     "  rnnc verify model.so --in x=x.npy --expect y=y.npy --rtol 1e-4 --atol 1e-6\n",
+     verify_options, 1, 1, cli_verify},
+    {"inspect", "MODEL.so", "print what a module holds, without loading it",
+     "  rnnc inspect model.so\n  rnnc inspect model.so --json\n", inspect_options, 1, 1,
+     cli_inspect},
+    {"cells", "", "list the built-in cells", "  rnnc cells\n", no_options, 0, 0, cli_cells},
+    {"activations", "", "list the activations", "  rnnc activations\n", no_options, 0, 0,
+     cli_activations},
+    {0},
+};
