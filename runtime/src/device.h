@@ -1,0 +1,70 @@
+// Device: the interface between the session, which knows names, bindings and the order of layers,
+// and the places where a layer can run. The CPU (cpu.c) and CUDA (cuda/device.c) each fill one
+// table of functions. A device belongs to one session and is used by one thread at a time.
+//
+//     session: for each layer   fill(states) -> run_layer(index, x, y, states, B, T)
+//
+// Every function returns a status and, on failure, leaves its message in the error it was opened
+// with. run_layer, fill and nothing else are called by rnnc_run: they neither allocate nor
+// synchronise.
+#ifndef RNNC_RUNTIME_DEVICE_H
+#define RNNC_RUNTIME_DEVICE_H
+
+#include "error.h"
+#include "rnnc/module.h"
+
+/// What a device is opened with. All pointers outlive the device.
+typedef struct {
+    const rnnc_module_desc *module;
+    int ordinal;  ///< N of "cuda:N"; 0 on the CPU
+    void *stream; ///< CUstream, NULL: the device makes its own; unused on the CPU
+    int64_t max_batch, max_timesteps;
+    const char *variant; ///< forced for every cell layer; NULL: as planned
+    rnnc_error *error;   ///< where the device leaves its messages
+} rnnc_device_options;
+
+/// One run of one layer. Pointers are the device's memory. `x` is [B, T, inputs] float32 (int32
+/// tokens [B, T] for an embedding); `y` is [B, T, outputs], or [B, outputs] where the layer has
+/// sequence_in without sequence_out. A layer without sequence_in is called with T = 1. `states[k]`
+/// is [B, state_sizes[k]]: initial values on entry, final values after.
+typedef struct {
+    int layer;
+    const void *x;
+    float *y;
+    float *states[RNNC_STATES_MAX];
+    int64_t batch, timesteps;
+} rnnc_layer_call;
+
+typedef struct rnnc_device rnnc_device;
+
+typedef struct rnnc_device_ops {
+    /// Makes all that runs need but weights: context, modules, workspaces. Says RNNC_UNAVAILABLE
+    /// where the device, its driver or a forced variant is missing. On failure *out_device is NULL.
+    rnnc_status (*open)(const rnnc_device_options *options, rnnc_device **out_device);
+    /// NULL is allowed.
+    void (*close)(rnnc_device *device);
+    /// "cpu", or "cuda:0 (NVIDIA H200)"; owned by the device.
+    const char *(*name)(const rnnc_device *device);
+    /// Copies and packs the weights of a layer: host memory, canonical float32; NULL: none of that
+    /// kind. Called for every layer before the first run, and again when a weight is bound.
+    rnnc_status (*set_weights)(rnnc_device *device, int layer,
+                               const float *const weights[RNNC_WEIGHT_COUNT]);
+    /// The variant that runs a layer, and why.
+    const char *(*variant)(const rnnc_device *device, int layer, const char **out_reason);
+    rnnc_status (*run_layer)(rnnc_device *device, const rnnc_layer_call *call);
+    /// Sets `count` floats, in the order of the stream.
+    rnnc_status (*fill)(rnnc_device *device, float *to, float value, size_t count);
+    rnnc_status (*alloc)(rnnc_device *device, size_t bytes, void **out_memory);
+    void (*free)(rnnc_device *device, void *memory);
+    /// Synchronous copies from and to host memory, in the order of the stream.
+    rnnc_status (*write)(rnnc_device *device, void *to, const void *from, size_t bytes);
+    rnnc_status (*read)(rnnc_device *device, void *to, const void *from, size_t bytes);
+    rnnc_status (*synchronize)(rnnc_device *device);
+} rnnc_device_ops;
+
+const rnnc_device_ops *rnnc_cpu_ops(void);
+
+/// Always there: where CUDA is missing, open says so. (NULL only while built without cuda/.)
+const rnnc_device_ops *rnnc_cuda_ops(void) __attribute__((weak));
+
+#endif
