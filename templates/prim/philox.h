@@ -1,0 +1,30 @@
+/* Philox-4x32-10: a counter-based random number generator (Salmon, Moraes, Dror, Shaw: Parallel
+ * random numbers: as easy as 1, 2, 3; SC 2011). Ten rounds turn a 128-bit counter and a 64-bit key
+ * into 128 random bits, so that any element's bits can be had without those before it, and CPU and
+ * GPU draw the same. Plain C that NVRTC accepts too; the compiler, CPU code and kernels share it.
+ */
+#ifndef RNN_PRIM_PHILOX_H
+#define RNN_PRIM_PHILOX_H
+
+#ifdef __CUDACC__
+#define RNN_PHILOX_INLINE static __device__ __forceinline__
+#else
+#define RNN_PHILOX_INLINE static inline
+#endif
+
+/* Replaces the counter's four words by random ones under the key of two words. */
+RNN_PHILOX_INLINE void rnn_philox(unsigned int counter[4], unsigned int key0, unsigned int key1)
+{
+    for (int round = 0; round < 10; round++) {
+        const unsigned long long a = 0xd2511f53ull * counter[0];
+        const unsigned long long b = 0xcd9e8d57ull * counter[2];
+        counter[0] = (unsigned int)(b >> 32) ^ counter[1] ^ key0;
+        counter[1] = (unsigned int)b;
+        counter[2] = (unsigned int)(a >> 32) ^ counter[3] ^ key1;
+        counter[3] = (unsigned int)a;
+        key0 += 0x9e3779b9u;
+        key1 += 0xbb67ae85u;
+    }
+}
+
+#endif

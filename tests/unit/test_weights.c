@@ -1,0 +1,302 @@
+// Weights: both conventions against small files written by hand, every fault's words, and drawing:
+// Philox against Random123's known answers, bounds, moments, and independence of layers.
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "import/weights.h"
+#include "prim/philox.h"
+
+static Arena *arena;
+static Diags *diags;
+
+static void start(void)
+{
+    arena = arena_create();
+    diags = diags_create(arena);
+}
+
+static void stop(void)
+{
+    arena_destroy(arena);
+}
+
+static bool printed_has(const char *words)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    diags_print(diags, out, false);
+    fclose(out);
+    bool found = strstr(text, words) != NULL;
+    if (!found)
+        fprintf(stderr, "wanted '%s', got:\n%s", words, text);
+    free(text);
+    return found;
+}
+
+/// One tensor of a test file: element i is `first` + i.
+typedef struct {
+    const char *name;
+    int dim_count;
+    int64_t dims[2];
+    float first;
+    const char *dtype;
+} Given;
+
+static const Safetensors *file_of(const Given *given, int count)
+{
+    SafetensorsEntry *entries = ARENA_ARRAY(arena, SafetensorsEntry, count);
+    for (int i = 0; i < count; i++) {
+        int64_t elems = given[i].dims[0] * (given[i].dim_count == 2 ? given[i].dims[1] : 1);
+        float *values = ARENA_ARRAY(arena, float, elems);
+        for (int64_t j = 0; j < elems; j++)
+            values[j] = given[i].first + (float)j;
+        entries[i] = (SafetensorsEntry){given[i].name, given[i].dtype ? given[i].dtype : "F32",
+                                        given[i].dims, given[i].dim_count, values};
+    }
+    char path[] = "/tmp/rnnc_weights_XXXXXX";
+    close(mkstemp(path));
+    ck_assert(safetensors_write(arena, diags, path, entries, count, NULL));
+    const Safetensors *file = safetensors_open(arena, diags, path, (Span){0});
+    unlink(path);
+    ck_assert_ptr_nonnull(file);
+    return file;
+}
+
+static void want(WantedLayer *layer, const char *kind, int64_t rows, int64_t columns)
+{
+    layer->tensors[layer->tensor_count++] =
+        (struct WantedTensor){kind, rows, columns, 1, ARENA_ARRAY(arena, float, rows *columns)};
+}
+
+/// gru of 2 units on 3 inputs.
+static WantedLayer gru(const char *layer, const char *stack, int index)
+{
+    WantedLayer wanted = {.layer = layer, .stack = stack, .stack_index = index, .cell = "gru"};
+    want(&wanted, "W", 6, 3);
+    want(&wanted, "R", 6, 2);
+    want(&wanted, "b", 6, 1);
+    want(&wanted, "rb", 2, 1);
+    return wanted;
+}
+
+START_TEST(canonical_names_are_copied)
+{
+    const Given given[] = {{"m.enc/W", 2, {6, 3}, 1, 0},
+                           {"m.enc/R", 2, {6, 2}, 100, 0},
+                           {"m.enc/b", 1, {6}, 200, 0},
+                           {"m.enc/rb", 1, {2}, 300, 0}};
+    WantedLayer layer = gru("enc", "enc", 0);
+    ck_assert(weights_fill(arena, diags, (Span){0}, file_of(given, 4), WEIGHTS_CANONICAL, "m.",
+                           &layer, 1));
+    ck_assert(layer.tensors[0].data[17] == 18.0f && layer.tensors[1].data[11] == 111.0f);
+    ck_assert(layer.tensors[2].data[0] == 200.0f && layer.tensors[3].data[1] == 301.0f);
+}
+END_TEST
+
+START_TEST(pytorch_gru_keeps_the_recurrent_bias_of_n_apart)
+{
+    const Given given[] = {{"gru.weight_ih_l0", 2, {6, 3}, 1, 0},
+                           {"gru.weight_hh_l0", 2, {6, 2}, 100, 0},
+                           {"gru.bias_ih_l0", 1, {6}, 10, 0},
+                           {"gru.bias_hh_l0", 1, {6}, 1000, 0}};
+    WantedLayer layer = gru("gru", "gru", 0);
+    ck_assert(
+        weights_fill(arena, diags, (Span){0}, file_of(given, 4), WEIGHTS_PYTORCH, NULL, &layer, 1));
+    const float b[] = {1010, 1012, 1014, 1016, 14, 15}, rb[] = {1004, 1005};
+    ck_assert_mem_eq(layer.tensors[2].data, b, sizeof b);
+    ck_assert_mem_eq(layer.tensors[3].data, rb, sizeof rb);
+    ck_assert_uint_eq(diags_error_count(diags), 0);
+}
+END_TEST
+
+START_TEST(pytorch_stacks_projection_dense_and_embedding)
+{
+    const Given given[] = {{"m.enc.weight_ih_l1", 2, {4, 2}, 1, 0},
+                           {"m.enc.weight_hh_l1", 2, {4, 2}, 20, 0},
+                           {"m.enc.bias_ih_l1", 1, {4}, 30, 0},
+                           {"m.enc.bias_hh_l1", 1, {4}, 40, 0},
+                           {"m.enc.weight_hr_l1", 2, {2, 1}, 50, 0},
+                           {"m.out.weight", 2, {3, 2}, 60, 0},
+                           {"m.out.bias", 1, {3}, 70, 0},
+                           {"m.emb.weight", 2, {5, 2}, 80, 0}};
+    WantedLayer layers[3] = {{.layer = "enc/1", .stack = "enc", .stack_index = 1, .cell = "lstmp"},
+                             {.layer = "out", .cell = "dense"},
+                             {.layer = "emb", .cell = "embedding"}};
+    want(&layers[0], "W", 4, 2);
+    want(&layers[0], "R", 4, 2);
+    want(&layers[0], "b", 4, 1);
+    want(&layers[0], "P", 2, 1);
+    want(&layers[1], "W", 3, 2);
+    want(&layers[1], "b", 3, 1);
+    want(&layers[2], "E", 5, 2);
+    ck_assert(
+        weights_fill(arena, diags, (Span){0}, file_of(given, 8), WEIGHTS_PYTORCH, "m.", layers, 3));
+    ck_assert(layers[0].tensors[2].data[3] == 76.0f && layers[0].tensors[3].data[1] == 51.0f);
+    ck_assert(layers[1].tensors[0].data[5] == 65.0f && layers[1].tensors[1].data[2] == 72.0f);
+    ck_assert(layers[2].tensors[0].data[9] == 89.0f);
+}
+END_TEST
+
+START_TEST(pytorch_cell_modules_have_no_suffix)
+{
+    const Given given[] = {{"c.weight_ih", 2, {2, 1}, 1, 0}, {"c.weight_hh", 2, {2, 2}, 5, 0}};
+    WantedLayer layer = {.layer = "c", .cell = "rnn"};
+    want(&layer, "W", 2, 1);
+    want(&layer, "R", 2, 2);
+    ck_assert(
+        weights_fill(arena, diags, (Span){0}, file_of(given, 2), WEIGHTS_PYTORCH, "", &layer, 1));
+    ck_assert(layer.tensors[1].data[3] == 8.0f);
+}
+END_TEST
+
+START_TEST(a_missing_tensor_lists_near_names)
+{
+    const Given given[] = {{"gru.weight_ih_l0", 2, {6, 3}, 1, 0},
+                           {"gru.weigth_hh_l0", 2, {6, 2}, 100, 0},
+                           {"gru.bias_ih_l0", 1, {6}, 10, 0},
+                           {"gru.bias_hh_l0", 1, {6}, 1000, 0}};
+    WantedLayer layer = gru("gru", "gru", 0);
+    ck_assert(!weights_fill(arena, diags, (Span){0}, file_of(given, 4), WEIGHTS_PYTORCH, NULL,
+                            &layer, 1));
+    ck_assert(printed_has("no tensor 'gru.weight_hh_l0' (or 'gru.weight_hh')"));
+    ck_assert(printed_has("did you mean 'gru.weigth_hh_l0'?"));
+    ck_assert(printed_has("E0405"));
+}
+END_TEST
+
+START_TEST(a_shape_names_wanted_and_found)
+{
+    const Given given[] = {{"enc/W", 2, {3, 6}, 1, 0},
+                           {"enc/R", 2, {6, 2}, 100, 0},
+                           {"enc/b", 2, {6, 1}, 200, 0},
+                           {"enc/rb", 1, {2}, 300, "I32"}};
+    WantedLayer layer = gru("enc", "enc", 0);
+    ck_assert(!weights_fill(arena, diags, (Span){0}, file_of(given, 4), WEIGHTS_CANONICAL, NULL,
+                            &layer, 1));
+    ck_assert(printed_has("tensor 'enc/W' of layer 'enc' (gru) is [3, 6], but [6, 3] is wanted"));
+    ck_assert(printed_has("transpose"));
+    ck_assert(printed_has("'enc/b' of layer 'enc' (gru) is [6, 1], but [6] is wanted"));
+    ck_assert(printed_has("tensor 'enc/rb' is I32"));
+}
+END_TEST
+
+START_TEST(unused_tensors_are_warned_of)
+{
+    const Given given[] = {{"c.weight_ih", 2, {2, 1}, 1, 0},
+                           {"c.weight_hh", 2, {2, 2}, 5, 0},
+                           {"c.bias_ih", 1, {2}, 5, 0}};
+    WantedLayer layer = {.layer = "c", .cell = "rnn"};
+    want(&layer, "W", 2, 1);
+    want(&layer, "R", 2, 2);
+    ck_assert(
+        weights_fill(arena, diags, (Span){0}, file_of(given, 3), WEIGHTS_PYTORCH, "", &layer, 1));
+    ck_assert(printed_has("no layer uses tensor 'c.bias_ih' [W0401]"));
+}
+END_TEST
+
+START_TEST(pytorch_has_no_peepholes)
+{
+    const Given given[] = {{"c.weight_ih", 2, {2, 1}, 1, 0}};
+    WantedLayer layer = {.layer = "c", .cell = "peephole_lstm"};
+    want(&layer, "W", 2, 1);
+    want(&layer, "p", 2, 1);
+    ck_assert(
+        !weights_fill(arena, diags, (Span){0}, file_of(given, 1), WEIGHTS_PYTORCH, "", &layer, 1));
+    ck_assert(printed_has("E0408"));
+}
+END_TEST
+
+/// Random123 1.14, tests/kat_vectors: philox4x32 10.
+static const struct {
+    unsigned int counter[4], key[2], answer[4];
+} known_answers[] = {
+    {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+    {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+     {0xffffffff, 0xffffffff},
+     {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+    {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+     {0xa4093822, 0x299f31d0},
+     {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+};
+
+START_TEST(philox_gives_the_known_answers)
+{
+    unsigned int words[4];
+    memcpy(words, known_answers[_i].counter, sizeof words);
+    rnn_philox(words, known_answers[_i].key[0], known_answers[_i].key[1]);
+    ck_assert_mem_eq(words, known_answers[_i].answer, sizeof words);
+}
+END_TEST
+
+START_TEST(drawn_values_have_the_bounds_and_moments)
+{
+    WantedLayer layers[3] = {{.layer = "enc", .cell = "lstm"},
+                             {.layer = "out", .cell = "dense"},
+                             {.layer = "emb", .cell = "embedding"}};
+    int64_t units[] = {16, 0, 0};
+    want(&layers[0], "W", 64, 100);
+    want(&layers[1], "W", 50, 64);
+    want(&layers[2], "E", 100, 100);
+    weights_draw(7, layers, 3, units);
+    const double bounds[] = {0.25, 0.125, 1e9};
+    const double deviations[] = {0.25 / sqrt(3), 0.125 / sqrt(3), 1};
+    for (int i = 0; i < 3; i++) {
+        const struct WantedTensor *tensor = &layers[i].tensors[0];
+        int64_t count = tensor->rows * tensor->columns;
+        double sum = 0, squares = 0;
+        for (int64_t j = 0; j < count; j++) {
+            ck_assert(fabs(tensor->data[j]) < bounds[i]);
+            sum += tensor->data[j];
+            squares += (double)tensor->data[j] * tensor->data[j];
+        }
+        double error = deviations[i] / sqrt((double)count);
+        ck_assert(fabs(sum / (double)count) < 4 * error);
+        ck_assert(fabs(sqrt(squares / (double)count) - deviations[i]) < 4 * error);
+    }
+}
+END_TEST
+
+START_TEST(a_layer_draws_the_same_beside_others)
+{
+    WantedLayer alone = gru("enc", "enc", 0);
+    WantedLayer both[] = {gru("pre", "pre", 0), gru("enc", "enc", 0)};
+    int64_t units[] = {2, 2};
+    weights_draw(3, &alone, 1, units);
+    weights_draw(3, both, 2, units);
+    ck_assert_mem_eq(alone.tensors[0].data, both[1].tensors[0].data, 18 * sizeof(float));
+    ck_assert_mem_ne(both[0].tensors[0].data, both[1].tensors[0].data, 18 * sizeof(float));
+    ck_assert_mem_ne(alone.tensors[0].data, alone.tensors[1].data, 12 * sizeof(float));
+    weights_draw(4, &alone, 1, units);
+    ck_assert_mem_ne(alone.tensors[0].data, both[1].tensors[0].data, 18 * sizeof(float));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("weights");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_add_test(tests, canonical_names_are_copied);
+    tcase_add_test(tests, pytorch_gru_keeps_the_recurrent_bias_of_n_apart);
+    tcase_add_test(tests, pytorch_stacks_projection_dense_and_embedding);
+    tcase_add_test(tests, pytorch_cell_modules_have_no_suffix);
+    tcase_add_test(tests, a_missing_tensor_lists_near_names);
+    tcase_add_test(tests, a_shape_names_wanted_and_found);
+    tcase_add_test(tests, unused_tensors_are_warned_of);
+    tcase_add_test(tests, pytorch_has_no_peepholes);
+    tcase_add_loop_test(tests, philox_gives_the_known_answers, 0,
+                        sizeof known_answers / sizeof known_answers[0]);
+    tcase_add_test(tests, drawn_values_have_the_bounds_and_moments);
+    tcase_add_test(tests, a_layer_draws_the_same_beside_others);
+    Suite *suite = suite_create("weights");
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
