@@ -1,0 +1,26 @@
+// explain MODEL: plans a spec for its targets, without weights and without a GPU, and prints the
+// table of variants with every reason why one is refused.
+#include "build/targets.h"
+#include "cli/cli.h"
+#include "plan/plan.h"
+
+int cli_explain_model(CliCall *call)
+{
+    const Spec *spec = spec_read(call->arena, call->diags, call->operands[0]);
+    if (!spec)
+        return cli_result(call);
+    Targets targets;
+    if (!targets_parse(call->arena, call->diags, spec, cli_value(call, "target"), &targets))
+        return cli_result(call);
+    const Model *model = model_build_shapes(call->arena, call->diags, spec);
+    if (!model)
+        return cli_result(call);
+    const Plan *plan = plan_make(call->arena, call->diags, model, targets.arches,
+                                 targets.arch_count, targets.cpu, cli_value(call, "variants"));
+    if (!plan)
+        return cli_result(call);
+    Text table = {.arena = call->arena};
+    plan_explain(call->arena, plan, &table, call->colour_out);
+    fputs(text_string(&table), stdout);
+    return cli_result(call);
+}

@@ -1,0 +1,291 @@
+// Plan: devices, the policy of variants, cudnn and unroll, and what `rnnc explain` prints. Costs
+// are estimates and are not tested; order is, where a key of the spec decides it.
+#include "unit/plan_fixture.h"
+
+static const char lstm_spec[] = "rnnc: 1\n"
+                                "name: small\n"
+                                "input: {features: 8, batch: 2, timesteps: 100}\n"
+                                "layers:\n"
+                                "  - {cell: lstm, units: 64}\n"
+                                "  - {dense: 3}\n";
+
+static const char leaky_spec[] =
+    "rnnc: 1\n"
+    "name: leaky\n"
+    "input: {features: 8, batch: 1, timesteps: 100}\n"
+    "layers:\n"
+    "  - {cell: lstm, units: 64, activation: {leaky_relu: 0.05}, return_sequences: true}\n"
+    "  - {cell: lstm, units: 32}\n";
+
+static const int hopper[] = {90};
+
+static Planned with_compile(const char *spec, const char *compile)
+{
+    char text[1024];
+    snprintf(text, sizeof text, "%scompile: {%s}\n", spec, compile);
+    Planned planned = planned_from(text);
+    if (!planned.model)
+        ck_abort_msg("%s\n%s", text, planned_diagnostics(&planned));
+    return planned;
+}
+
+static const Plan *plan_for_gpu(Planned *planned, const char *variants)
+{
+    return plan_make(planned->arena, planned->diags, planned->model, hopper, 1, false, variants);
+}
+
+static const Plan *must_plan(Planned *planned, const char *variants)
+{
+    const Plan *plan = plan_for_gpu(planned, variants);
+    if (!plan)
+        ck_abort_msg("%s", planned_diagnostics(planned));
+    return plan;
+}
+
+static bool holds(const LayerPlan *layer, const char *name)
+{
+    for (int i = 0; i < layer->choice_count; i++)
+        if (text_equal(layer->choices[i].variant->name, name))
+            return true;
+    return false;
+}
+
+START_TEST(devices_are_known_by_arch)
+{
+    static const int arches[] = {80, 86, 89, 90, 100, 120};
+    for (size_t i = 0; i < sizeof arches / sizeof arches[0]; i++)
+        ck_assert_int_eq(device_find(arches[i])->arch, arches[i]);
+    ck_assert_int_eq(device_find(90)->sm_count, 132);
+    ck_assert_int_eq(device_find(90)->shared_bytes_per_cta, 232448);
+    ck_assert_ptr_null(device_find(35));
+}
+END_TEST
+
+START_TEST(an_unknown_arch_names_the_known_ones)
+{
+    Planned planned = with_compile(lstm_spec, "variant: auto");
+    const int arches[] = {90, 35};
+    ck_assert_ptr_null(
+        plan_make(planned.arena, planned.diags, planned.model, arches, 2, true, NULL));
+    const char *text = planned_diagnostics(&planned);
+    assert_contains(text, "unknown GPU target 'sm_35' [E0601]");
+    assert_contains(text, "sm_80, sm_86, sm_89, sm_90, sm_100, sm_120");
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(numbers_fit_every_target)
+{
+    Planned planned = with_compile(lstm_spec, "variant: auto");
+    const int arches[] = {90, 86};
+    const Plan *plan =
+        plan_make(planned.arena, planned.diags, planned.model, arches, 2, false, NULL);
+    ck_assert_ptr_nonnull(plan);
+    ck_assert_int_eq(plan->device->arch, 90);
+    ck_assert_int_eq(plan->device->shared_bytes_per_cta, 99 * 1024);
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(cpu_alone_has_no_gpu_variants)
+{
+    Planned planned = with_compile(lstm_spec, "variant: auto");
+    const Plan *plan = plan_make(planned.arena, planned.diags, planned.model, NULL, 0, true, NULL);
+    ck_assert_ptr_nonnull(plan);
+    ck_assert_ptr_null(plan->device);
+    ck_assert_int_eq(plan->layer_count, 2);
+    ck_assert_int_eq(plan->layers[0].choice_count, 0);
+    ck_assert_int_eq(plan->layers[0].refusal_count, 0);
+    ck_assert_str_eq(plan->layers[0].cpu->variant->name, "cpu");
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(auto_keeps_a_generated_one_cudnn_and_the_fallback)
+{
+    Planned planned = with_compile(lstm_spec, "variant: auto");
+    const LayerPlan *layer = &must_plan(&planned, NULL)->layers[0];
+    ck_assert_int_eq(layer->choice_count, 3);
+    ck_assert(holds(layer, "cudnn"));
+    ck_assert(holds(layer, "stepwise"));
+    for (int i = 1; i < layer->choice_count; i++)
+        ck_assert(layer->choices[i - 1].cost_us <= layer->choices[i].cost_us);
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(all_keeps_every_applicable_one)
+{
+    Planned planned = with_compile(lstm_spec, "variant: auto");
+    const LayerPlan *layer = &must_plan(&planned, "all")->layers[0];
+    ck_assert_int_eq(layer->other_count, 0);
+    ck_assert(holds(layer, "persistent_cta"));
+    ck_assert(holds(layer, "cudnn"));
+    ck_assert(holds(layer, "stepwise"));
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(a_list_keeps_no_other)
+{
+    Planned planned = with_compile(lstm_spec, "variant: auto");
+    const LayerPlan *layer = &must_plan(&planned, "stepwise,cudnn")->layers[0];
+    ck_assert_int_eq(layer->choice_count, 2);
+    ck_assert(holds(layer, "cudnn"));
+    ck_assert(holds(layer, "stepwise"));
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(the_specs_variant_comes_first_with_a_fallback)
+{
+    Planned planned = with_compile(lstm_spec, "variant: persistent_cta");
+    const LayerPlan *layer = &must_plan(&planned, NULL)->layers[0];
+    ck_assert_int_eq(layer->choice_count, 2);
+    ck_assert_str_eq(layer->choices[0].variant->name, "persistent_cta");
+    ck_assert_str_eq(layer->choices[1].variant->name, "stepwise");
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(an_unknown_variant_is_suggested)
+{
+    Planned planned = with_compile(lstm_spec, "variant: auto");
+    ck_assert_ptr_null(plan_for_gpu(&planned, "stepwize"));
+    assert_contains(planned_diagnostics(&planned), "unknown variant 'stepwize' [E0602]");
+    assert_contains(planned_diagnostics(&planned), "did you mean 'stepwise'?");
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(nothing_left_tells_each_reason)
+{
+    Planned planned = with_compile(leaky_spec, "variant: auto");
+    ck_assert_ptr_null(plan_for_gpu(&planned, "cudnn"));
+    const char *text = planned_diagnostics(&planned);
+    assert_contains(text, "no variant is left for layer 'l0' [E0603]");
+    assert_contains(text, "cudnn is refused: activation: {leaky_relu: 0.05} (cuDNN's LSTM");
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(cudnn_never_leaves_it_out)
+{
+    Planned planned = with_compile(lstm_spec, "cudnn: never");
+    const LayerPlan *layer = &must_plan(&planned, "all")->layers[0];
+    ck_assert(!holds(layer, "cudnn"));
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(cudnn_require_keeps_it_alone)
+{
+    Planned planned = with_compile(lstm_spec, "cudnn: require");
+    const LayerPlan *layer = &must_plan(&planned, NULL)->layers[0];
+    ck_assert_int_eq(layer->choice_count, 1);
+    ck_assert(holds(layer, "cudnn"));
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(cudnn_require_makes_criteria_errors)
+{
+    Planned planned = with_compile(leaky_spec, "cudnn: require");
+    ck_assert_ptr_null(plan_for_gpu(&planned, NULL));
+    const char *text = planned_diagnostics(&planned);
+    assert_contains(text, ".yaml:5:30: error: cuDNN cannot run layer 'l0': activation: "
+                          "{leaky_relu: 0.05} (cuDNN's LSTM has tanh only) [E0604]");
+    ck_assert_uint_eq(diags_error_count(planned.diags), 1);
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(unroll_true_needs_timesteps)
+{
+    char text[] = "rnnc: 1\n"
+                  "input: {features: 8, batch: 1, timesteps: any}\n"
+                  "layers:\n"
+                  "  - {cell: lstm, units: 16}\n"
+                  "compile: {unroll: true}\n";
+    Planned planned = planned_from(text);
+    ck_assert_ptr_nonnull(planned.model);
+    ck_assert_ptr_null(plan_for_gpu(&planned, NULL));
+    assert_contains(planned_diagnostics(&planned), "5:11: error: 'unroll: true' needs a fixed");
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(unroll_puts_unrolled_first)
+{
+    Planned planned = with_compile(lstm_spec, "unroll: 4");
+    const LayerPlan *layer = &must_plan(&planned, NULL)->layers[0];
+    ck_assert_str_eq(layer->choices[0].variant->name, "unrolled");
+    ck_assert_int_eq(layer->choices[0].unroll, 4);
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(explain_names_the_key)
+{
+    Planned planned = with_compile(leaky_spec, "variant: auto");
+    Text table = {.arena = planned.arena};
+    plan_explain(planned.arena, must_plan(&planned, NULL), &table, false);
+    const char *text = text_string(&table);
+    assert_contains(text, "leaky: batch 1, timesteps 100, float32, for sm_90 (H200)\n");
+    assert_contains(text, "layer l0: lstm, 8 -> 64, every step\n");
+    assert_contains(text, "layer l1: lstm, 64 -> 32, last step\n");
+    assert_contains(text, "  cudnn           refused\n");
+    assert_contains(text, ".yaml:5:30: activation: {leaky_relu: 0.05} (cuDNN's LSTM has tanh "
+                          "only)\n");
+    ck_assert_ptr_null(strchr(text, '\033'));
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(plan_text_is_the_same_each_time)
+{
+    const char *texts[2];
+    Planned planned[2];
+    for (int i = 0; i < 2; i++) {
+        planned[i] = with_compile(lstm_spec, "variant: auto");
+        Text text = {.arena = planned[i].arena};
+        plan_print(must_plan(&planned[i], NULL), &text);
+        texts[i] = text_string(&text);
+    }
+    ck_assert_str_eq(texts[0], texts[1]);
+    assert_contains(texts[0], "plan small\ntargets sm_90\nprecision float32\nbatch 2\n"
+                              "timesteps 100\nlayer l0 lstm inputs 8 outputs 64\n");
+    assert_contains(texts[0], "layer l1 dense inputs 64 outputs 3\n");
+    arena_destroy(planned[0].arena);
+    arena_destroy(planned[1].arena);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("plan");
+    TCase *tests = tcase_create("plan");
+    tcase_add_test(tests, devices_are_known_by_arch);
+    tcase_add_test(tests, an_unknown_arch_names_the_known_ones);
+    tcase_add_test(tests, numbers_fit_every_target);
+    tcase_add_test(tests, cpu_alone_has_no_gpu_variants);
+    tcase_add_test(tests, auto_keeps_a_generated_one_cudnn_and_the_fallback);
+    tcase_add_test(tests, all_keeps_every_applicable_one);
+    tcase_add_test(tests, a_list_keeps_no_other);
+    tcase_add_test(tests, the_specs_variant_comes_first_with_a_fallback);
+    tcase_add_test(tests, an_unknown_variant_is_suggested);
+    tcase_add_test(tests, nothing_left_tells_each_reason);
+    tcase_add_test(tests, cudnn_never_leaves_it_out);
+    tcase_add_test(tests, cudnn_require_keeps_it_alone);
+    tcase_add_test(tests, cudnn_require_makes_criteria_errors);
+    tcase_add_test(tests, unroll_true_needs_timesteps);
+    tcase_add_test(tests, unroll_puts_unrolled_first);
+    tcase_add_test(tests, explain_names_the_key);
+    tcase_add_test(tests, plan_text_is_the_same_each_time);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
