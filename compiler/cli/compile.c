@@ -1,0 +1,72 @@
+// rnnc model.yaml -o model.so: compiles a spec. On a terminal the running stage is shown on one
+// line of standard error, which is wiped at the end.
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "build/build.h"
+#include "cli/cli.h"
+
+static void show_stage(const char *stage)
+{
+    fprintf(stderr, "\r\033[Krnnc: %s ...", stage);
+    fflush(stderr);
+}
+
+static const struct {
+    const char *word;
+    unsigned bit;
+} dumps[] = {
+    {"model", DUMP_MODEL},
+    {"plan", DUMP_PLAN},
+    {"cuda", DUMP_CUDA},
+    {"ptx", DUMP_PTX},
+};
+
+static unsigned dump_bit(const char *word, size_t length)
+{
+    for (size_t i = 0; i < sizeof dumps / sizeof *dumps; i++)
+        if (strlen(dumps[i].word) == length && strncmp(dumps[i].word, word, length) == 0)
+            return dumps[i].bit;
+    return 0;
+}
+
+/// Reads --dump's list. False, with a usage fault, for an unknown word.
+static bool read_dumps(CliCall *call, unsigned *out_dump)
+{
+    const char *at = cli_value(call, "dump");
+    while (at && *at) {
+        size_t length = strcspn(at, ",");
+        unsigned bit = dump_bit(at, length);
+        if (!bit) {
+            cli_usage(call, "--dump knows model, plan, cuda and ptx, not '%.*s'", (int)length, at);
+            return false;
+        }
+        *out_dump |= bit;
+        at += length + (at[length] == ',');
+    }
+    return true;
+}
+
+int cli_compile(CliCall *call)
+{
+    int64_t jobs = 0;
+    bool on_terminal = isatty(STDERR_FILENO) && !call->json_diagnostics;
+    CompileOptions options = {.spec_path = call->operands[0],
+                              .output_path = cli_value(call, "output"),
+                              .targets = cli_value(call, "target"),
+                              .variants = cli_value(call, "variants"),
+                              .keep_dir = cli_value(call, "keep"),
+                              .progress = on_terminal ? show_stage : NULL};
+    if (!read_dumps(call, &options.dump) || !cli_integer(call, "jobs", 1, 1024, &jobs))
+        return EXIT_USAGE;
+    if (!options.output_path && !options.dump)
+        return cli_usage(call, "where should the module go? Give -o MODEL.so");
+    options.jobs = (int)jobs;
+    Text dump = {.arena = call->arena};
+    compile_model(call->arena, call->diags, &options, &dump);
+    if (on_terminal)
+        fprintf(stderr, "\r\033[K");
+    fputs(text_string(&dump), stdout);
+    return cli_result(call);
+}
