@@ -2,7 +2,7 @@
 // are installed; elsewhere only that the driver's own are distinct.
 #include <check.h>
 
-#include "cuda/cudnn_library.h"
+#include "../../runtime/src/cuda/cudnn_library.h"
 
 #if __has_include(<cudnn_adv.h>) && __has_include(<cuda_runtime_api.h>)
 #define RNNC_HAS_CUDNN_HEADERS 1
@@ -14,6 +14,8 @@ START_TEST(numbers_are_cudnns)
 #ifdef RNNC_HAS_CUDNN_HEADERS
     ck_assert_int_eq(DNN_SUCCESS, CUDNN_STATUS_SUCCESS);
     ck_assert_int_eq(DNN_NOT_SUPPORTED, CUDNN_STATUS_NOT_SUPPORTED);
+    ck_assert_int_eq(DNN_ALLOC_FAILED, CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED);
+    ck_assert_int_eq(DNN_EXECUTION_FAILED, CUDNN_STATUS_EXECUTION_FAILED);
     ck_assert_int_eq(DNN_FLOAT, CUDNN_DATA_FLOAT);
     ck_assert_int_eq(DNN_HALF, CUDNN_DATA_HALF);
     ck_assert_int_eq(DNN_BFLOAT16, CUDNN_DATA_BFLOAT16);

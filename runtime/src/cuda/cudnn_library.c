@@ -1,5 +1,5 @@
 /* cuDNN's library: see cudnn_library.h. */
-#include "cuda/cudnn_library.h"
+#include "cudnn_library.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@ static const struct {
     int optional;
 } symbols[] = {
 #define CUDNN_SYMBOL(name, parameters) {#name, offsetof(CudnnLibrary, name), 0},
-#include "cuda/cudnn_symbols.def"
+#include "cudnn_symbols.def"
 #undef CUDNN_SYMBOL
     {"cudnnGetVersion", offsetof(CudnnLibrary, cudnnGetVersion), 0},
     {"cudnnGetErrorString", offsetof(CudnnLibrary, cudnnGetErrorString), 0},

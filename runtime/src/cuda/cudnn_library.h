@@ -13,7 +13,12 @@ typedef struct cudnnDropoutStruct *CudnnDropout;
 typedef struct cudnnRNNStruct *CudnnRnn;
 typedef struct cudnnRNNDataStruct *CudnnRnnData;
 
-enum { DNN_SUCCESS = 0, DNN_NOT_SUPPORTED = 3000 };
+enum {
+    DNN_SUCCESS = 0,
+    DNN_NOT_SUPPORTED = 3000,
+    DNN_ALLOC_FAILED = 4003,
+    DNN_EXECUTION_FAILED = 5000
+};
 enum { DNN_FLOAT = 0, DNN_HALF = 2, DNN_BFLOAT16 = 9 };
 enum { DNN_DEFAULT_MATH = 0, DNN_TENSOR_OP_MATH = 1, DNN_FMA_MATH = 3 };
 enum { DNN_STANDARD, DNN_PERSIST_STATIC, DNN_PERSIST_DYNAMIC, DNN_PERSIST_SMALL_H, DNN_ALGORITHMS };
@@ -29,7 +34,7 @@ enum { DNN_SEQ_MAJOR_PACKED = 1 };
 
 typedef struct {
 #define CUDNN_SYMBOL(name, parameters) int(*name) parameters;
-#include "cuda/cudnn_symbols.def"
+#include "cudnn_symbols.def"
 #undef CUDNN_SYMBOL
     size_t (*cudnnGetVersion)(void);
     const char *(*cudnnGetErrorString)(int status);
