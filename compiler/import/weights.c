@@ -1,10 +1,10 @@
 // Weights from a file: names of each convention, shapes, conversion, and what no layer used.
 #include "import/weights.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "import/npy.h"
 
 enum { NAMES_SHOWN = 6, UNUSED_SHOWN = 8 };
 
@@ -66,16 +66,6 @@ static const SafetensorsTensor *find(const Filler *filler, const char *name)
     return tensor;
 }
 
-static const char *shape_text(Arena *arena, const int64_t *dims, int dim_count)
-{
-    Text text = {.arena = arena};
-    text_add(&text, "[");
-    for (int i = 0; i < dim_count; i++)
-        text_addf(&text, "%s%" PRId64, i ? ", " : "", dims[i]);
-    text_add(&text, "]");
-    return text_string(&text);
-}
-
 static bool is_vector(const char *kind)
 {
     return kind[0] == 'b' || kind[0] == 'r' || kind[0] == 'p';
@@ -94,8 +84,8 @@ static bool take(const Filler *filler, const WantedLayer *layer, const Safetenso
         Diag *diag = diag_add(filler->diags, DIAG_E0406, filler->span,
                               "'%s': tensor '%s' of layer '%s' (%s) is %s, but %s is wanted",
                               filler->file->path, tensor->name, layer->layer, layer->cell,
-                              shape_text(filler->arena, tensor->dims, tensor->dim_count),
-                              shape_text(filler->arena, wanted, dim_count));
+                              npy_shape_text(filler->arena, tensor->dims, tensor->dim_count),
+                              npy_shape_text(filler->arena, wanted, dim_count));
         if (!vector && tensor->dim_count == 2 && tensor->dims[0] == columns &&
             tensor->dims[1] == rows)
             diag_help(diag, "it is the transpose; is the file of another convention?");
