@@ -1,0 +1,21 @@
+/* Fuzz targets: each gives bytes to one reader and aborts where the reader breaks its promise:
+ * a result without errors, or no result and at least one error; and every array of a result
+ * readable. Used by the mutation tests (mutate.c) and by libFuzzer (libfuzzer.c). */
+#ifndef RNNC_FUZZ_TARGETS_H
+#define RNNC_FUZZ_TARGETS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct {
+    const char *name;
+    /* Returns whether the reader took the bytes. */
+    bool (*run)(const unsigned char *bytes, size_t size_bytes);
+    /* A valid file to start from: malloc'd. */
+    unsigned char *(*make)(size_t *out_size_bytes);
+} FuzzTarget;
+
+/* Ends with a NULL name. */
+extern const FuzzTarget fuzz_targets[];
+
+#endif
