@@ -48,7 +48,8 @@ bool compile_model(Arena *arena, Diags *diags, const CompileOptions *options, Te
     int jobs = job_count(options);
     announce(options, "reading the spec");
     const Spec *spec = spec_read(arena, diags, options->spec_path);
-    if (!spec || !targets_parse(arena, diags, spec, options->targets, &targets))
+    if (!spec || !targets_parse(arena, diags, spec, options->targets, &targets) ||
+        !targets_buildable(diags, &targets))
         return false;
 
     announce(options, "building the model");

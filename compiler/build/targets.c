@@ -22,13 +22,8 @@ static int arch_number(const char *word)
     return digits >= 2 && digits <= 3 && word[3 + digits] == '\0' ? atoi(word + 3) : 0;
 }
 
-static void add_arch(Diags *diags, Span span, int arch, Targets *out)
+static void add_arch(int arch, Targets *out)
 {
-    if (!built_with_cuda) {
-        Diag *diag = diag_add(diags, DIAG_E0791, span, "this rnnc was built without CUDA");
-        diag_help(diag, "take the target cpu, or build rnnc where the CUDA toolkit is installed");
-        return;
-    }
     for (int i = 0; i < out->arch_count; i++)
         if (out->arches[i] == arch)
             return;
@@ -42,7 +37,7 @@ static void add_word(Diags *diags, Span span, const char *word, Targets *out)
     if (text_equal_ignoring_case(word, "cpu")) {
         out->cpu = true;
     } else if (arch) {
-        add_arch(diags, span, arch, out);
+        add_arch(arch, out);
     } else {
         Diag *diag = diag_add(diags, DIAG_E0790, span, "unknown target '%s'", word);
         diag_help(diag, "a target is cpu or sm_NN, for instance sm_90; several: sm_90,cpu");
@@ -73,4 +68,13 @@ bool targets_parse(Arena *arena, Diags *diags, const Spec *spec, const char *wor
     if (diags_error_count(diags) == errors && out->arch_count == 0 && !out->cpu)
         diag_add(diags, DIAG_E0790, (Span){0}, "no target is named");
     return diags_error_count(diags) == errors;
+}
+
+bool targets_buildable(Diags *diags, const Targets *targets)
+{
+    if (built_with_cuda || targets->arch_count == 0)
+        return true;
+    Diag *diag = diag_add(diags, DIAG_E0791, (Span){0}, "this rnnc was built without CUDA");
+    diag_help(diag, "take the target cpu, or build rnnc where the CUDA toolkit is installed");
+    return false;
 }

@@ -13,8 +13,10 @@ typedef struct {
 } Targets;
 
 /// `words` ("sm_90,cpu"), else the spec's `targets`, else "sm_90,cpu" in a build with CUDA and
-/// "cpu" in one without. Adds E0790 for a word that is neither `cpu` nor `sm_NN`, and E0791 for a
-/// GPU target in a build without CUDA.
+/// "cpu" in one without. Adds E0790 for a word that is neither `cpu` nor `sm_NN`.
 bool targets_parse(Arena *arena, Diags *diags, const Spec *spec, const char *words, Targets *out);
+
+/// Planning for a GPU needs no CUDA; building does: adds E0791 for a GPU target in a build without.
+bool targets_buildable(Diags *diags, const Targets *targets);
 
 #endif

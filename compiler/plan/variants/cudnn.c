@@ -1,7 +1,7 @@
 // Variant cudnn: cuDNN's own RNN (9.x), the best of its algorithms, where a layer is one of the
 // four cells that it knows. Each criterion that is not met is a reason at the key responsible.
 // Nothing is generated: the runtime's driver packs the weights and asks the library, whose refusal
-// of a size is data there. Knows no device code.
+// of a size is data there. Its only device code are the copies of templates/cuda/cudnn_copy.cu.
 #include <string.h>
 
 #include "plan/plan.h"
@@ -225,10 +225,21 @@ static void estimate(Arena *arena, const PlanContext *context, Choice *choice)
         choice->reason = "keeps its states in the layer's 16-bit type";
 }
 
+/// Only the copies between the module's tensors and cuDNN's.
+static void print_stub(const PlanContext *context, const Choice *choice, Text *out)
+{
+    (void)choice;
+    const int bits = context->precision == PRECISION_FLOAT16    ? 16
+                     : context->precision == PRECISION_BFLOAT16 ? 17
+                                                                : 32;
+    text_addf(out, "#define RNN_BITS %d\n#include \"cuda/cudnn_copy.cu\"\n", bits);
+}
+
 const Variant variant_cudnn = {
     .name = "cudnn",
     .kind = RNNC_VARIANT_CUDNN,
     .gpu = true,
     .check = check,
     .estimate = estimate,
+    .print_stub = print_stub,
 };

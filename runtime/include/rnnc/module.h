@@ -91,7 +91,7 @@ typedef enum rnnc_variant_kind {
 typedef struct rnnc_variant_desc {
     rnnc_variant_kind kind;
     const char *name, *reason; /* "persistent_cta"; why it stands at its place in the order */
-    int32_t image;             /* index into images; -1: none (cudnn, cpu) */
+    int32_t image;             /* index into images; -1: none (cpu) */
     int32_t threads, rows_per_cta, unroll; /* 0 where it has no meaning */
     int64_t shared_bytes;      /* dynamic shared memory of the run kernel */
     int64_t packed_bytes;      /* device bytes of the packed recurrent weights */
