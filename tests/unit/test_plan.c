@@ -193,7 +193,7 @@ START_TEST(cudnn_require_makes_criteria_errors)
     Planned planned = with_compile(leaky_spec, "cudnn: require");
     ck_assert_ptr_null(plan_for_gpu(&planned, NULL));
     const char *text = planned_diagnostics(&planned);
-    assert_contains(text, ".yaml:5:30: error: cuDNN cannot run layer 'l0': activation: "
+    assert_contains(text, ".yaml:5:29: error: cuDNN cannot run layer 'l0': activation: "
                           "{leaky_relu: 0.05} (cuDNN's LSTM has tanh only) [E0604]");
     ck_assert_uint_eq(diags_error_count(planned.diags), 1);
     arena_destroy(planned.arena);
@@ -235,7 +235,7 @@ START_TEST(explain_names_the_key)
     assert_contains(text, "layer l0: lstm, 8 -> 64, every step\n");
     assert_contains(text, "layer l1: lstm, 64 -> 32, last step\n");
     assert_contains(text, "  cudnn           refused\n");
-    assert_contains(text, ".yaml:5:30: activation: {leaky_relu: 0.05} (cuDNN's LSTM has tanh "
+    assert_contains(text, ".yaml:5:29: activation: {leaky_relu: 0.05} (cuDNN's LSTM has tanh "
                           "only)\n");
     ck_assert_ptr_null(strchr(text, '\033'));
     arena_destroy(planned.arena);

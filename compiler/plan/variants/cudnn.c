@@ -183,9 +183,14 @@ static double step_us(const PlanContext *context, double flops, double weight_by
 {
     const Device *device = context->device;
     const double peak = context->precision == PRECISION_FLOAT32 ? device->fp32_flops_per_ns
-                                                                : device->fp16_flops_per_ns / 4;
+                        : context->precision == PRECISION_TF32  ? device->fp16_flops_per_ns / 4
+                                                                : device->fp16_flops_per_ns / 2;
     const double batch = (double)context->batch;
-    double best = 6.0 + flops / (0.5 * peak) / 1e3;
+    double product_us = flops / (0.5 * peak) / 1e3;
+    const double stream_us = weight_bytes / device->memory_bytes_per_ns / 1e3;
+    if (weight_bytes > (double)device->l2_bytes && product_us < stream_us)
+        product_us = stream_us;
+    double best = 6.0 + product_us;
     bool has_persistent = context->precision != PRECISION_BFLOAT16 && !context->layer->projection;
     if (has_persistent && context->layer->units <= (is_gated ? 192 : 384)) {
         double small = 0.4 + weight_bytes / 1e5;
