@@ -252,18 +252,24 @@ static int64_t load_integer(const NpyArray *array, int64_t index)
     return value;
 }
 
+double npy_element(const NpyArray *array, int64_t index)
+{
+    switch (array->type) {
+    case NPY_FLOAT32:
+        return (double)load_float(array->data, index);
+    case NPY_FLOAT64:
+        return load_double(array->data, index);
+    case NPY_FLOAT16:
+        return (double)float16_to_float(load_uint16(array->data, index));
+    default:
+        return (double)load_integer(array, index);
+    }
+}
+
 void npy_to_float(const NpyArray *array, float *out)
 {
-    for (int64_t i = 0; i < array->elems; i++) {
-        if (array->type == NPY_FLOAT32)
-            out[i] = load_float(array->data, i);
-        else if (array->type == NPY_FLOAT64)
-            out[i] = (float)load_double(array->data, i);
-        else if (array->type == NPY_FLOAT16)
-            out[i] = float16_to_float(load_uint16(array->data, i));
-        else
-            out[i] = (float)load_integer(array, i);
-    }
+    for (int64_t i = 0; i < array->elems; i++)
+        out[i] = (float)npy_element(array, i);
 }
 
 bool npy_to_int32(const NpyArray *array, int32_t *out, int64_t *out_bad)

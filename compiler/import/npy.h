@@ -36,6 +36,9 @@ bool npy_open(Arena *arena, Diags *diags, const char *path, Span span, NpyArray 
 bool npy_parse(Arena *arena, Diags *diags, const char *path, Span span, const unsigned char *bytes,
                size_t size_bytes, NpyArray *out);
 
+/// One element as a double (an int64 beyond 2^53 is rounded).
+double npy_element(const NpyArray *array, int64_t index);
+
 /// Converts all elements to float32.
 void npy_to_float(const NpyArray *array, float *out);
 

@@ -1,0 +1,548 @@
+// A module run on arrays from files: see module_run.h. The steps: open the module, read the inputs
+// and hold them against its tensors, create a session for their B and T, then, chunk by chunk,
+// write x, run, read y, and hand the states from one chunk to the next.
+#include "cli/module_run.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "rnnc/rnnc.h"
+
+enum { INPUTS_MAX = 8 };
+
+/// One input or output of the module with its whole array on the host.
+typedef struct {
+    const rnnc_tensor_info *info;
+    int64_t dims[4];     ///< of the whole array
+    bool has_time;       ///< axis 1 is time
+    size_t inner_bytes;  ///< one row's bytes of one time step (all of the row without time)
+    unsigned char *host; ///< row-major; NULL: not given
+    void *device;        ///< room for one chunk
+} Port;
+
+typedef struct {
+    CliCall *call;
+    rnnc_module *module;
+    rnnc_session *session;
+    int64_t batch, timesteps, chunk;
+    Port *inputs, *outputs;
+    int input_count, output_count;
+    const Npz *initial; ///< --state
+} Run;
+
+static bool fail(const Run *run, rnnc_status status, const char *what)
+{
+    DiagCode code = DIAG_E0805;
+    if (status == RNNC_BAD_MODULE)
+        code = DIAG_E0802;
+    else if (status == RNNC_NOT_FOUND && !run->module)
+        code = DIAG_E0001;
+    else if (status == RNNC_UNAVAILABLE || status == RNNC_DEVICE_ERROR ||
+             status == RNNC_OUT_OF_MEMORY)
+        code = DIAG_E0806;
+    const char *words = run->session ? rnnc_session_error(run->session) : rnnc_last_error();
+    diag_add(run->call->diags, code, (Span){0}, "%s: %s", what,
+             words && words[0] ? words : rnnc_status_name(status));
+    return false;
+}
+
+const NamedFile *cli_named_files(CliCall *call, const char *option, int *out_count)
+{
+    const char **values = cli_values(call, option, out_count);
+    NamedFile *files = ARENA_ARRAY(call->arena, NamedFile, *out_count + 1);
+    for (int i = 0; i < *out_count; i++) {
+        const char *equals = strchr(values[i], '=');
+        if (!equals || equals == values[i] || !equals[1]) {
+            cli_usage(call, "--%s wants NAME=FILE.npy, not '%s'", option, values[i]);
+            return NULL;
+        }
+        files[i] = (NamedFile){arena_copy(call->arena, values[i], (size_t)(equals - values[i])),
+                               equals + 1};
+    }
+    return files;
+}
+
+static const rnnc_tensor_info *find_tensor(const Run *run, const char *name)
+{
+    for (size_t i = 0; i < rnnc_module_tensor_count(run->module); i++) {
+        const rnnc_tensor_info *info = rnnc_module_tensor(run->module, i);
+        if (strcmp(info->name, name) == 0)
+            return info;
+    }
+    return NULL;
+}
+
+/// Names `word` ("input") tensors of one or two roles for the help of a wrong name.
+static bool unknown_tensor(const Run *run, const char *name, const char *word, rnnc_role role,
+                           rnnc_role also)
+{
+    Arena *arena = run->call->arena;
+    const char **names =
+        ARENA_ARRAY(arena, const char *, rnnc_module_tensor_count(run->module) + 1);
+    size_t count = 0;
+    Text list = {.arena = arena};
+    for (size_t i = 0; i < rnnc_module_tensor_count(run->module); i++) {
+        const rnnc_tensor_info *info = rnnc_module_tensor(run->module, i);
+        if (info->role != role && info->role != also)
+            continue;
+        text_addf(&list, "%s%s", count ? ", " : "", info->name);
+        names[count++] = info->name;
+    }
+    Diag *diag =
+        diag_add(run->call->diags, DIAG_E0803, (Span){0}, "the module has no %s '%s'", word, name);
+    const char *near = text_nearest(name, names, count);
+    if (near)
+        diag_help(diag, "did you mean '%s'?", near);
+    else
+        diag_help(diag, "it has: %s", text_string(&list));
+    return false;
+}
+
+/// Axis 1 is time where the module says so, or, where T is fixed, by the layouts that a spec can
+/// give: features [B, T, I], tokens [B, T], sequences [B, T, O].
+static bool has_time(const rnnc_tensor_info *info)
+{
+    if (info->ndim < 2 || info->dims[1] == RNNC_DIM_TIME)
+        return info->ndim >= 2;
+    return info->ndim == (info->dtype.code == kDLInt ? 2 : 3);
+}
+
+static size_t element_bytes(const rnnc_tensor_info *info)
+{
+    return (size_t)(info->dtype.bits * info->dtype.lanes + 7) / 8;
+}
+
+static Port make_port(const rnnc_tensor_info *info)
+{
+    return (Port){.info = info, .has_time = has_time(info)};
+}
+
+/// Fills dims from the run's B and T, and the size of a step.
+static void size_port(const Run *run, Port *port)
+{
+    port->inner_bytes = element_bytes(port->info);
+    for (int i = 0; i < port->info->ndim; i++) {
+        int64_t dim = port->info->dims[i];
+        port->dims[i] = i == 0                     ? run->batch
+                        : i == 1 && port->has_time ? run->timesteps
+                        : dim == RNNC_DIM_TIME     ? run->timesteps
+                                                   : dim;
+        if (i > (port->has_time ? 1 : 0))
+            port->inner_bytes *= (size_t)port->dims[i];
+    }
+}
+
+static size_t steps_of(const Port *port, int64_t timesteps)
+{
+    return port->has_time ? (size_t)timesteps : 1;
+}
+
+static size_t port_bytes(const Run *run, const Port *port, int64_t timesteps)
+{
+    return (size_t)run->batch * steps_of(port, timesteps) * port->inner_bytes;
+}
+
+static const char *wanted_shape(Arena *arena, const rnnc_tensor_info *info)
+{
+    Text text = {.arena = arena};
+    for (int i = 0; i < info->ndim; i++) {
+        const char *comma = i ? ", " : "[";
+        if (info->dims[i] == RNNC_DIM_BATCH || info->dims[i] == RNNC_DIM_TIME)
+            text_addf(&text, "%s%c", comma, info->dims[i] == RNNC_DIM_BATCH ? 'B' : 'T');
+        else
+            text_addf(&text, "%s%" PRId64, comma, info->dims[i]);
+    }
+    text_add(&text, "]");
+    return text_string(&text);
+}
+
+/// Holds an array against the module's tensor; B and T must be the run's, which the first input
+/// sets.
+static bool check_shape(Run *run, const char *path, const rnnc_tensor_info *info,
+                        const NpyArray *array)
+{
+    bool fits = array->dim_count == info->ndim && array->elems > 0;
+    for (int i = 0; i < info->ndim && fits; i++) {
+        int64_t *size = info->dims[i] == RNNC_DIM_BATCH || i == 0 ? &run->batch
+                        : info->dims[i] == RNNC_DIM_TIME          ? &run->timesteps
+                        : i == 1 && has_time(info) && info->role == RNNC_ROLE_INPUT
+                            ? &run->timesteps
+                            : NULL;
+        fits = info->dims[i] < 0 || info->dims[i] == array->dims[i];
+        if (size && *size == 0)
+            *size = array->dims[i];
+        fits = fits && (!size || *size == array->dims[i]);
+    }
+    if (fits)
+        return true;
+    Arena *arena = run->call->arena;
+    Diag *diag = diag_add(run->call->diags, DIAG_E0804, (Span){0},
+                          "'%s' is %s, but '%s' of the module is %s", path,
+                          npy_shape_text(arena, array->dims, array->dim_count), info->name,
+                          wanted_shape(arena, info));
+    if (run->batch)
+        diag_help(diag, "here B is %" PRId64 "%s", run->batch,
+                  run->timesteps ? arena_format(arena, " and T is %" PRId64, run->timesteps) : "");
+    return false;
+}
+
+/// Tokens must be below the vocabulary, the rows of the first embedding.
+static bool check_tokens(const Run *run, const char *path, const int32_t *tokens, int64_t count)
+{
+    int64_t vocabulary = INT32_MAX;
+    for (size_t i = 0; i < rnnc_module_tensor_count(run->module); i++) {
+        const rnnc_tensor_info *info = rnnc_module_tensor(run->module, i);
+        size_t length = strlen(info->name);
+        if (info->role == RNNC_ROLE_WEIGHT && length > 2 &&
+            strcmp(info->name + length - 2, "/E") == 0) {
+            vocabulary = info->dims[0];
+            break;
+        }
+    }
+    for (int64_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || tokens[i] >= vocabulary) {
+            diag_add(run->call->diags, DIAG_E0804, (Span){0},
+                     "'%s': element %" PRId64 " is token %d; tokens are 0 to %" PRId64, path, i,
+                     tokens[i], vocabulary - 1);
+            return false;
+        }
+    return true;
+}
+
+static bool convert(const Run *run, const char *path, Port *port, const NpyArray *array)
+{
+    port->host = arena_alloc(run->call->arena, (size_t)array->elems * 4);
+    if (port->info->dtype.code == kDLFloat) {
+        npy_to_float(array, (float *)port->host);
+        return true;
+    }
+    int64_t bad = 0;
+    if (npy_to_int32(array, (int32_t *)port->host, &bad))
+        return check_tokens(run, path, (const int32_t *)port->host, array->elems);
+    if (bad < 0)
+        diag_add(run->call->diags, DIAG_E0804, (Span){0},
+                 "'%s' is %s, but '%s' of the module holds tokens (int32)", path,
+                 npy_type_name(array->type), port->info->name);
+    else
+        diag_add(run->call->diags, DIAG_E0804, (Span){0},
+                 "'%s': element %" PRId64 " does not fit int32", path, bad);
+    return false;
+}
+
+static bool read_input(Run *run, const NamedFile *file)
+{
+    const rnnc_tensor_info *info = find_tensor(run, file->name);
+    if (!info || info->role != RNNC_ROLE_INPUT)
+        return unknown_tensor(run, file->name, "input", RNNC_ROLE_INPUT, RNNC_ROLE_INPUT);
+    Port *port = NULL;
+    for (int i = 0; i < run->input_count; i++)
+        if (run->inputs[i].info == info)
+            port = &run->inputs[i];
+    if (port->host) {
+        cli_usage(run->call, "input '%s' is given twice", file->name);
+        return false;
+    }
+    NpyArray array;
+    return npy_open(run->call->arena, run->call->diags, file->path, (Span){0}, &array) &&
+           check_shape(run, file->path, info, &array) && convert(run, file->path, port, &array);
+}
+
+static void list_ports(Run *run)
+{
+    size_t count = rnnc_module_tensor_count(run->module);
+    run->inputs = ARENA_ARRAY(run->call->arena, Port, count + 1);
+    run->outputs = ARENA_ARRAY(run->call->arena, Port, count + 1);
+    for (size_t i = 0; i < count; i++) {
+        const rnnc_tensor_info *info = rnnc_module_tensor(run->module, i);
+        if (info->role == RNNC_ROLE_INPUT)
+            run->inputs[run->input_count++] = make_port(info);
+        else if (info->role == RNNC_ROLE_OUTPUT)
+            run->outputs[run->output_count++] = make_port(info);
+    }
+}
+
+static bool read_inputs(Run *run)
+{
+    int count = 0;
+    const NamedFile *files = cli_named_files(run->call, "in", &count);
+    bool good = files != NULL;
+    for (int i = 0; i < count && files; i++)
+        good &= read_input(run, &files[i]);
+    for (int i = 0; i < run->input_count && good; i++)
+        if (!run->inputs[i].host) {
+            cli_usage(run->call, "input '%s' is missing: give --in %s=FILE.npy",
+                      run->inputs[i].info->name, run->inputs[i].info->name);
+            good = false;
+        }
+    return good;
+}
+
+static bool check_wanted(const Run *run, const NamedFile *wanted, int count)
+{
+    bool good = true;
+    for (int i = 0; i < count; i++) {
+        const rnnc_tensor_info *info = find_tensor(run, wanted[i].name);
+        if (!info || (info->role != RNNC_ROLE_OUTPUT && info->role != RNNC_ROLE_STATE))
+            good = unknown_tensor(run, wanted[i].name, "output or state", RNNC_ROLE_OUTPUT,
+                                  RNNC_ROLE_STATE);
+    }
+    return good;
+}
+
+/// Options whose work comes later, and the numbers.
+static bool read_options(Run *run)
+{
+    static const char *const later[] = {"lengths", "mask"};
+    for (int i = 0; i < 2; i++)
+        if (cli_value(run->call, later[i])) {
+            diag_add(run->call->diags, DIAG_E0808, (Span){0}, "--%s is not supported yet",
+                     later[i]);
+            return false;
+        }
+    return cli_integer(run->call, "chunk", 1, INT32_MAX, &run->chunk);
+}
+
+static bool create_session(Run *run)
+{
+    if (run->timesteps == 0)
+        run->timesteps = 1;
+    if (run->chunk == 0 || run->chunk > run->timesteps)
+        run->chunk = run->timesteps;
+    rnnc_session_options options = {.device = cli_value(run->call, "device"),
+                                    .variant = cli_value(run->call, "variant"),
+                                    .max_batch = run->batch,
+                                    .max_timesteps = run->chunk};
+    rnnc_status status = rnnc_session_create(run->module, &options, &run->session);
+    return status == RNNC_OK || fail(run, status, "no session");
+}
+
+static bool make_room(Run *run, Port *ports, int count)
+{
+    for (int i = 0; i < count; i++) {
+        Port *port = &ports[i];
+        size_port(run, port);
+        if (!port->host)
+            port->host = arena_alloc(run->call->arena, port_bytes(run, port, run->timesteps));
+        rnnc_status status =
+            rnnc_device_alloc(run->session, port_bytes(run, port, run->chunk), &port->device);
+        if (status != RNNC_OK)
+            return fail(run, status, "no room for the arrays");
+    }
+    return true;
+}
+
+static bool bind(Run *run, Port *port, int64_t timesteps)
+{
+    int64_t shape[4];
+    memcpy(shape, port->dims, sizeof shape);
+    if (port->has_time)
+        shape[1] = timesteps;
+    bool on_cpu = strncmp(rnnc_session_device(run->session), "cpu", 3) == 0;
+    DLTensor tensor = {.data = port->device,
+                       .device = {.device_type = on_cpu ? kDLCPU : kDLCUDA},
+                       .ndim = port->info->ndim,
+                       .dtype = port->info->dtype,
+                       .shape = shape};
+    rnnc_status status = rnnc_bind(run->session, port->info->name, &tensor);
+    return status == RNNC_OK || fail(run, status, port->info->name);
+}
+
+/// Copies the steps [first, first + timesteps) of every row between the whole array and a
+/// contiguous chunk.
+static void copy_chunk(const Run *run, Port *port, unsigned char *chunk, int64_t first,
+                       int64_t timesteps, bool into_chunk)
+{
+    size_t row_bytes = steps_of(port, run->timesteps) * port->inner_bytes;
+    size_t part_bytes = steps_of(port, timesteps) * port->inner_bytes;
+    size_t at = port->has_time ? (size_t)first * port->inner_bytes : 0;
+    for (int64_t row = 0; row < run->batch; row++) {
+        unsigned char *whole = port->host + (size_t)row * row_bytes + at;
+        unsigned char *part = chunk + (size_t)row * part_bytes;
+        memcpy(into_chunk ? part : whole, into_chunk ? whole : part, part_bytes);
+    }
+}
+
+static bool move_chunk(Run *run, Port *port, unsigned char *chunk, int64_t first, int64_t timesteps,
+                       bool to_device)
+{
+    size_t bytes = port_bytes(run, port, timesteps);
+    if (to_device)
+        copy_chunk(run, port, chunk, first, timesteps, true);
+    rnnc_status status = to_device ? rnnc_device_write(run->session, port->device, chunk, bytes)
+                                   : rnnc_device_read(run->session, chunk, port->device, bytes);
+    if (status != RNNC_OK)
+        return fail(run, status, port->info->name);
+    if (!to_device)
+        copy_chunk(run, port, chunk, first, timesteps, false);
+    return true;
+}
+
+static bool run_chunk(Run *run, unsigned char *chunk, int64_t first, int64_t timesteps)
+{
+    for (int i = 0; i < run->input_count; i++)
+        if (!move_chunk(run, &run->inputs[i], chunk, first, timesteps, true) ||
+            !bind(run, &run->inputs[i], timesteps))
+            return false;
+    for (int i = 0; i < run->output_count; i++)
+        if (!bind(run, &run->outputs[i], timesteps))
+            return false;
+    rnnc_status status = rnnc_run(run->session);
+    if (status == RNNC_OK)
+        status = rnnc_synchronize(run->session);
+    if (status != RNNC_OK)
+        return fail(run, status, "the run failed");
+    for (int i = 0; i < run->output_count; i++)
+        if (!move_chunk(run, &run->outputs[i], chunk, first, timesteps, false))
+            return false;
+    return true;
+}
+
+/// The module's strings end with it; results do not.
+static const char *name_copy(const Run *run, const rnnc_tensor_info *info)
+{
+    return arena_copy(run->call->arena, info->name, strlen(info->name));
+}
+
+/// All states of the session as they are now.
+static bool get_states(Run *run, RunResult *out)
+{
+    Arena *arena = run->call->arena;
+    size_t count = rnnc_module_tensor_count(run->module);
+    out->states = ARENA_ARRAY(arena, NpzMember, count + 1);
+    out->state_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const rnnc_tensor_info *info = rnnc_module_tensor(run->module, i);
+        if (info->role != RNNC_ROLE_STATE)
+            continue;
+        int64_t elems = run->batch * info->dims[1];
+        float *values = ARENA_ARRAY(arena, float, elems);
+        rnnc_status status = rnnc_state_get(run->session, info->name, values, (size_t)elems);
+        if (status != RNNC_OK)
+            return fail(run, status, info->name);
+        out->states[out->state_count++] = (NpzMember){
+            name_copy(run, info),
+            {NPY_FLOAT32, 2, {run->batch, info->dims[1]}, elems, (const unsigned char *)values}};
+    }
+    return true;
+}
+
+static bool set_states(Run *run, const NpzMember *states, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const NpyArray *array = &states[i].array;
+        float *values = ARENA_ARRAY(run->call->arena, float, array->elems);
+        npy_to_float(array, values);
+        rnnc_status status =
+            rnnc_state_set(run->session, states[i].name, values, (size_t)array->elems);
+        if (status != RNNC_OK)
+            return fail(run, status, states[i].name);
+    }
+    return true;
+}
+
+/// --state: every state of the module must be there with this B, and nothing else.
+static bool read_initial(Run *run)
+{
+    const char *path = cli_value(run->call, "state");
+    if (!path)
+        return true;
+    run->initial = npz_open(run->call->arena, run->call->diags, path, (Span){0});
+    bool good = run->initial != NULL;
+    for (int i = 0; good && i < run->initial->count; i++) {
+        const NpzMember *member = &run->initial->members[i];
+        const rnnc_tensor_info *info = find_tensor(run, member->name);
+        if (!info || info->role != RNNC_ROLE_STATE)
+            good = unknown_tensor(run, member->name, "state", RNNC_ROLE_STATE, RNNC_ROLE_STATE);
+        else
+            good = check_shape(run, path, info, &member->array);
+    }
+    for (size_t i = 0; good && i < rnnc_module_tensor_count(run->module); i++) {
+        const rnnc_tensor_info *info = rnnc_module_tensor(run->module, i);
+        if (info->role == RNNC_ROLE_STATE && !npz_find(run->initial, info->name)) {
+            diag_add(run->call->diags, DIAG_E0804, (Span){0}, "'%s' has no state '%s'", path,
+                     info->name);
+            good = false;
+        }
+    }
+    return good;
+}
+
+static void name_variants(const Run *run)
+{
+    const char *layer;
+    for (size_t i = 0; (layer = rnnc_session_layer(run->session, i)); i++) {
+        const char *reason = NULL;
+        const char *variant = rnnc_session_variant(run->session, layer, &reason);
+        diag_add(run->call->diags, DIAG_N0801, (Span){0}, "layer '%s' ran %s on %s%s%s", layer,
+                 variant ? variant : "nothing", rnnc_session_device(run->session),
+                 reason && reason[0] ? ": " : "", reason ? reason : "");
+    }
+}
+
+static bool run_all(Run *run, RunResult *out)
+{
+    if (run->initial && !set_states(run, run->initial->members, run->initial->count))
+        return false;
+    size_t chunk_bytes = 1;
+    for (int i = 0; i < run->input_count; i++)
+        chunk_bytes += port_bytes(run, &run->inputs[i], run->chunk);
+    for (int i = 0; i < run->output_count; i++)
+        chunk_bytes += port_bytes(run, &run->outputs[i], run->chunk);
+    unsigned char *chunk = arena_alloc(run->call->arena, chunk_bytes);
+    for (int64_t first = 0; first < run->timesteps; first += run->chunk) {
+        int64_t left = run->timesteps - first;
+        if (first > 0 && !set_states(run, out->states, out->state_count))
+            return false;
+        if (!run_chunk(run, chunk, first, left < run->chunk ? left : run->chunk) ||
+            !get_states(run, out))
+            return false;
+    }
+    out->outputs = ARENA_ARRAY(run->call->arena, NpzMember, run->output_count + 1);
+    for (int i = 0; i < run->output_count; i++) {
+        const Port *port = &run->outputs[i];
+        NpyArray array = {NPY_FLOAT32, port->info->ndim, {0}, 1, port->host};
+        for (int j = 0; j < port->info->ndim; j++) {
+            array.dims[j] = port->dims[j];
+            array.elems *= port->dims[j];
+        }
+        out->outputs[out->output_count++] = (NpzMember){name_copy(run, port->info), array};
+    }
+    return true;
+}
+
+bool module_run(CliCall *call, const NamedFile *wanted, int wanted_count, RunResult *out)
+{
+    Run run = {.call = call};
+    *out = (RunResult){0};
+    if (!read_options(&run))
+        return false;
+    rnnc_status status = rnnc_module_open(call->operands[0], &run.module);
+    if (status != RNNC_OK)
+        return fail(&run, status, call->operands[0]);
+    list_ports(&run);
+    bool good = check_wanted(&run, wanted, wanted_count) && read_inputs(&run) &&
+                read_initial(&run) && create_session(&run) &&
+                make_room(&run, run.inputs, run.input_count) &&
+                make_room(&run, run.outputs, run.output_count) && run_all(&run, out);
+    if (good)
+        name_variants(&run);
+    for (int i = 0; i < run.input_count && run.session; i++)
+        rnnc_device_free(run.session, run.inputs[i].device);
+    for (int i = 0; i < run.output_count && run.session; i++)
+        rnnc_device_free(run.session, run.outputs[i].device);
+    if (run.session)
+        rnnc_session_destroy(run.session);
+    rnnc_module_close(run.module);
+    return good;
+}
+
+const NpyArray *run_result_find(const RunResult *result, const char *name)
+{
+    for (int i = 0; i < result->output_count; i++)
+        if (strcmp(result->outputs[i].name, name) == 0)
+            return &result->outputs[i].array;
+    for (int i = 0; i < result->state_count; i++)
+        if (strcmp(result->states[i].name, name) == 0)
+            return &result->states[i].array;
+    return NULL;
+}
