@@ -1,0 +1,361 @@
+// Conformance: every cell x variant x precision x size against the float64 reference.
+//
+//     conform [--full] [--jobs N] [--filter TEXT]     compiles each case and runs it on the CPU
+//     conform --build DIR [--gpu|--full] [--jobs N]   compiles the cases into DIR
+//     conform --run DIR [--device cuda]               runs modules that --build made; needs no
+//                                                     compiler, and no file but the modules
+//
+// Cases are compiled and run in forked processes, so that one that crashes is one failure; on CUDA
+// all run in this one. Ends with a table and the line `N passed, N failed, N skipped`.
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "build/build.h"
+#include "conform/cases.h"
+#include "conform/check.h"
+
+enum { VARIANTS_MAX = 4, EXIT_SKIPPED = 77 };
+
+typedef struct {
+    const char *build_dir, *run_dir, *device, *filter;
+    bool full, gpu;
+    int jobs;
+} Options;
+
+/// What a device is asked to run; NULL: as planned.
+static const char *const cpu_variants[] = {NULL};
+static const char *const cuda_variants[] = {"stepwise", "unrolled", "persistent_cta", "cudnn"};
+
+typedef struct {
+    Options options;
+    Cases cases;
+    const char *folder; ///< of specs and modules
+    const char *const *variants;
+    int variant_count;
+    Tally (*tallies)[VARIANTS_MAX]; ///< one row a case, shared with the forked processes
+} Run;
+
+static bool is_cuda(const Options *options)
+{
+    return strncmp(options->device, "cuda", 4) == 0;
+}
+
+static const char *variant_label(const Run *run, int variant)
+{
+    return run->variants[variant] ? run->variants[variant] : run->options.device;
+}
+
+static const char *module_path(Arena *arena, const Run *run, const Network *network)
+{
+    return arena_format(arena, "%s/%s.so", run->folder, network->name);
+}
+
+/// Writes spec and weights, compiles, and removes them again. False: a diagnostic was printed.
+static bool compile(Arena *arena, const Run *run, const Network *network)
+{
+    Diags *diags = diags_create(arena);
+    const char *spec = network_write(arena, diags, network, run->folder);
+    CompileOptions options = {
+        .spec_path = spec,
+        .output_path = module_path(arena, run, network),
+        .targets = run->options.gpu ? "sm_90,cpu" : "cpu",
+        .variants = run->options.gpu ? "all" : "auto",
+        .jobs = 1,
+    };
+    const bool ok = spec && compile_model(arena, diags, &options);
+    if (!ok) {
+        printf("FAIL %s: does not compile\n", network->name);
+        diags_print(diags, stdout, false);
+    } else {
+        unlink(spec);
+        unlink(arena_format(arena, "%s/%s.safetensors", run->folder, network->name));
+    }
+    fflush(stdout);
+    return ok;
+}
+
+static void run_case(Arena *arena, Run *run, int index)
+{
+    const Network *network = &run->cases.items[index];
+    Sample samples[CASE_SAMPLES];
+    cases_samples(network, samples);
+    for (int v = 0; v < run->variant_count; v++) {
+        const char *variant = run->variants[v];
+        const CheckRequest request = {
+            .network = network,
+            .module_path = module_path(arena, run, network),
+            .device = run->options.device,
+            .variant = variant,
+            .required = !variant || strcmp(variant, "stepwise") == 0,
+            .samples = samples,
+            .sample_count = CASE_SAMPLES,
+        };
+        check_module(&request, &run->tallies[index][v]);
+    }
+    for (int k = 0; k < CASE_SAMPLES; k++)
+        sample_free(network, &samples[k]);
+}
+
+/// Everything of one case: compile unless the modules are given, run unless they are only built.
+static void do_case(Run *run, int index)
+{
+    Arena *arena = arena_create();
+    const Options *options = &run->options;
+    const Network *network = &run->cases.items[index];
+    if (!options->run_dir && !compile(arena, run, network)) {
+        run->tallies[index][0].failed++;
+        snprintf(run->tallies[index][0].note, sizeof run->tallies[0][0].note, "does not compile");
+    } else if (!options->build_dir) {
+        run_case(arena, run, index);
+        if (!options->run_dir)
+            unlink(module_path(arena, run, network));
+    } else {
+        run->tallies[index][0].passed++;
+    }
+    arena_destroy(arena);
+}
+
+static bool selected(const Run *run, int index)
+{
+    const char *filter = run->options.filter;
+    return !filter || strstr(run->cases.items[index].name, filter) != NULL;
+}
+
+/// Waits for one child; a case whose process died has failed.
+static void reap(Run *run, const pid_t *children)
+{
+    int status;
+    const pid_t child = wait(&status);
+    for (int k = 0; child > 0 && k < run->cases.count; k++)
+        if (children[k] == child && status != 0) {
+            printf("FAIL %s: its process ended with status %d\n", run->cases.items[k].name, status);
+            run->tallies[k][0].failed++;
+        }
+}
+
+static void do_all_forked(Run *run)
+{
+    pid_t *children = calloc((size_t)run->cases.count + 1, sizeof *children);
+    int running = 0;
+    for (int k = 0; children && k < run->cases.count; k++) {
+        if (!selected(run, k))
+            continue;
+        if (running == run->options.jobs) {
+            reap(run, children);
+            running--;
+        }
+        fflush(stdout);
+        children[k] = fork();
+        if (children[k] == 0) {
+            do_case(run, k);
+            fflush(stdout);
+            _exit(0);
+        }
+        if (children[k] < 0)
+            run->tallies[k][0].failed++;
+        else
+            running++;
+    }
+    for (; running; running--)
+        reap(run, children);
+    free(children);
+}
+
+static void do_all(Run *run)
+{
+    if (!is_cuda(&run->options)) {
+        do_all_forked(run);
+        return;
+    }
+    for (int k = 0; k < run->cases.count; k++)
+        if (selected(run, k))
+            do_case(run, k);
+}
+
+/// Adds the tallies of all cases with this label, variant and precision.
+static Tally sum_of(const Run *run, const Network *like, int variant)
+{
+    Tally sum = {0};
+    for (int k = 0; k < run->cases.count; k++) {
+        const Network *network = &run->cases.items[k];
+        if (strcmp(network->label, like->label) != 0 ||
+            strcmp(network->precision, like->precision) != 0)
+            continue;
+        const Tally *tally = &run->tallies[k][variant];
+        sum.passed += tally->passed;
+        sum.failed += tally->failed;
+        sum.skipped += tally->skipped;
+        sum.worst = fmax(sum.worst, tally->worst);
+    }
+    return sum;
+}
+
+static bool is_first(const Run *run, int index)
+{
+    const Network *network = &run->cases.items[index];
+    for (int k = 0; k < index; k++)
+        if (strcmp(run->cases.items[k].label, network->label) == 0 &&
+            strcmp(run->cases.items[k].precision, network->precision) == 0)
+            return false;
+    return true;
+}
+
+static void print_table(const Run *run)
+{
+    printf("%-14s %-10s %-15s %7s %7s %8s %12s\n", "cell", "precision", "variant", "passed",
+           "failed", "skipped", "worst/bound");
+    for (int k = 0; k < run->cases.count; k++)
+        for (int v = 0; is_first(run, k) && v < run->variant_count; v++) {
+            const Network *network = &run->cases.items[k];
+            const Tally sum = sum_of(run, network, v);
+            if (sum.passed + sum.failed + sum.skipped)
+                printf("%-14s %-10s %-15s %7d %7d %8d %12.3f\n", network->label, network->precision,
+                       variant_label(run, v), sum.passed, sum.failed, sum.skipped, sum.worst);
+        }
+}
+
+/// Each reason for skipping once, with the modules it holds for.
+static void print_reasons(const Run *run)
+{
+    for (int v = 0; v < run->variant_count; v++)
+        for (int k = 0; k < run->cases.count; k++) {
+            const Tally *tally = &run->tallies[k][v];
+            int same = 0;
+            bool first = tally->skipped > 0;
+            for (int other = 0; first && other < run->cases.count; other++) {
+                const Tally *that = &run->tallies[other][v];
+                const bool equal = that->skipped && strcmp(that->note, tally->note) == 0;
+                first = !(equal && other < k);
+                same += equal;
+            }
+            if (first)
+                printf("skipped: %s, %d modules: %s\n", variant_label(run, v), same, tally->note);
+        }
+}
+
+/// A variant that never ran was not tested, whatever the reasons; the libraries of cuDNN alone may
+/// be missing.
+static int variants_without_runs(const Run *run)
+{
+    int missing = 0;
+    for (int v = 0; !run->options.filter && !run->options.build_dir && v < run->variant_count;
+         v++) {
+        int passed = 0;
+        bool no_library = false;
+        for (int k = 0; k < run->cases.count; k++) {
+            passed += run->tallies[k][v].passed;
+            no_library = no_library || strstr(run->tallies[k][v].note, "libcudnn");
+        }
+        if (!passed && !no_library) {
+            printf("FAIL %s: passed nowhere\n", variant_label(run, v));
+            missing++;
+        }
+    }
+    return missing;
+}
+
+static int report(const Run *run)
+{
+    Tally total = {0};
+    for (int k = 0; k < run->cases.count; k++)
+        for (int v = 0; v < run->variant_count; v++) {
+            total.passed += run->tallies[k][v].passed;
+            total.failed += run->tallies[k][v].failed;
+            total.skipped += run->tallies[k][v].skipped;
+        }
+    print_table(run);
+    print_reasons(run);
+    total.failed += variants_without_runs(run);
+    printf("%d passed, %d failed, %d skipped\n", total.passed, total.failed, total.skipped);
+    return total.failed || !total.passed ? 1 : 0;
+}
+
+static bool read_options(int count, char **arguments, Options *out)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    *out = (Options){.device = "cpu", .jobs = cores > 2 ? (int)cores : 2};
+    for (int k = 1; k < count; k++) {
+        const char *name = arguments[k], *value = k + 1 < count ? arguments[k + 1] : NULL;
+        if (strcmp(name, "--full") == 0)
+            out->full = true;
+        else if (strcmp(name, "--gpu") == 0)
+            out->gpu = true;
+        else if (value && strcmp(name, "--build") == 0)
+            out->build_dir = arguments[++k];
+        else if (value && strcmp(name, "--run") == 0)
+            out->run_dir = arguments[++k];
+        else if (value && strcmp(name, "--device") == 0)
+            out->device = arguments[++k];
+        else if (value && strcmp(name, "--filter") == 0)
+            out->filter = arguments[++k];
+        else if (value && strcmp(name, "--jobs") == 0)
+            out->jobs = atoi(arguments[++k]);
+        else
+            return false;
+    }
+    const bool cuda = strncmp(out->device, "cuda", 4) == 0;
+    return out->jobs > 0 && !(out->build_dir && out->run_dir) && (!cuda || out->run_dir);
+}
+
+/// Whether the device is there; asked with the first module that is selected.
+static bool device_is_missing(Arena *arena, const Run *run)
+{
+    for (int k = 0; k < run->cases.count; k++) {
+        if (!selected(run, k))
+            continue;
+        const rnnc_session_options options = {.device = run->options.device, .max_batch = 1};
+        char message[200];
+        Runner runner;
+        const rnnc_status status =
+            runner_open(&runner, &run->cases.items[k],
+                        module_path(arena, run, &run->cases.items[k]), &options, message);
+        if (status == RNNC_OK)
+            runner_close(&runner);
+        else
+            printf("%s: %s\n", status == RNNC_UNAVAILABLE ? "skipped" : "fault", message);
+        return status == RNNC_UNAVAILABLE;
+    }
+    return false;
+}
+
+int main(int argument_count, char **arguments)
+{
+    Run run = {0};
+    if (!read_options(argument_count, arguments, &run.options)) {
+        fprintf(stderr, "usage: conform [--full] [--build DIR [--gpu] | --run DIR [--device D]] "
+                        "[--jobs N] [--filter TEXT]\n");
+        return 2;
+    }
+    Arena *arena = arena_create();
+    char temporary[] = "/tmp/rnnc-conform-XXXXXX";
+    const Options *options = &run.options;
+    const bool carried = options->gpu || is_cuda(options);
+    run.cases = cases_make(arena, carried ? CASES_GPU : options->full ? CASES_FULL : CASES_QUICK);
+    run.folder = options->build_dir ? options->build_dir
+                 : options->run_dir ? options->run_dir
+                                    : mkdtemp(temporary);
+    if (!run.folder || (options->build_dir && mkdir(run.folder, 0777) && errno != EEXIST)) {
+        fprintf(stderr, "no folder for the modules: %s\n", strerror(errno));
+        return 3;
+    }
+    run.variants = is_cuda(options) ? cuda_variants : cpu_variants;
+    run.variant_count = is_cuda(options) ? (int)(sizeof cuda_variants / sizeof *cuda_variants) : 1;
+    run.tallies = mmap(NULL, (size_t)run.cases.count * sizeof *run.tallies, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int code = EXIT_SKIPPED;
+    if (run.tallies != MAP_FAILED && !(is_cuda(options) && device_is_missing(arena, &run))) {
+        do_all(&run);
+        code = report(&run);
+    }
+    if (!options->build_dir && !options->run_dir)
+        rmdir(run.folder);
+    arena_destroy(arena);
+    return code;
+}
