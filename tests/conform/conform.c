@@ -61,7 +61,7 @@ static const char *module_path(Arena *arena, const Run *run, const Network *netw
 static bool compile(Arena *arena, const Run *run, const Network *network)
 {
     Diags *diags = diags_create(arena);
-    const char *spec = network_write(arena, diags, network, run->folder);
+    const char *spec = network_write(arena, diags, network, run->folder, "canonical");
     CompileOptions options = {
         .spec_path = spec,
         .output_path = module_path(arena, run, network),
@@ -69,7 +69,8 @@ static bool compile(Arena *arena, const Run *run, const Network *network)
         .variants = run->options.gpu ? "all" : "auto",
         .jobs = 1,
     };
-    const bool ok = spec && compile_model(arena, diags, &options);
+    const bool ok = spec && network_write_weights(arena, diags, network, run->folder) &&
+                    compile_model(arena, diags, &options, NULL);
     if (!ok) {
         printf("FAIL %s: does not compile\n", network->name);
         diags_print(diags, stdout, false);

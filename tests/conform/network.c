@@ -215,7 +215,7 @@ static void print_layer(const Network *network, int l, Text *out)
     text_add(out, "}\n");
 }
 
-static void print_spec(const Network *network, Text *out)
+static void print_spec(const Network *network, const char *convention, Text *out)
 {
     text_addf(out, "rnnc: 1\nname: conform\n");
     text_addf(out, "input: {%s: %ld, batch: any, timesteps: any}\nlayers:\n",
@@ -223,10 +223,10 @@ static void print_spec(const Network *network, Text *out)
     for (int l = 0; l < network->layer_count; l++)
         print_layer(network, l, out);
     text_addf(out, "compile: {precision: %s}\n", network->precision);
-    text_addf(out, "weights: {file: %s.safetensors, convention: canonical}\n", network->name);
+    text_addf(out, "weights: {file: %s.safetensors, convention: %s}\n", network->name, convention);
 }
 
-static bool write_weights(Arena *arena, Diags *diags, const Network *network, const char *path)
+bool network_write_weights(Arena *arena, Diags *diags, const Network *network, const char *folder)
 {
     SafetensorsEntry entries[NETWORK_LAYERS_MAX * NETWORK_WEIGHTS_MAX];
     int64_t dims[NETWORK_LAYERS_MAX * NETWORK_WEIGHTS_MAX][2];
@@ -240,17 +240,15 @@ static bool write_weights(Arena *arena, Diags *diags, const Network *network, co
                                                 weight->columns ? 2 : 1, weight->data};
             count++;
         }
+    const char *path = arena_format(arena, "%s/%s.safetensors", folder, network->name);
     return safetensors_write(arena, diags, path, entries, count, NULL);
 }
 
-const char *network_write(Arena *arena, Diags *diags, const Network *network, const char *folder)
+const char *network_write(Arena *arena, Diags *diags, const Network *network, const char *folder,
+                          const char *convention)
 {
     Text spec = {.arena = arena};
-    print_spec(network, &spec);
+    print_spec(network, convention, &spec);
     const char *path = arena_format(arena, "%s/%s.yaml", folder, network->name);
-    const char *weights = arena_format(arena, "%s/%s.safetensors", folder, network->name);
-    if (!file_write(arena, diags, path, text_string(&spec), spec.length) ||
-        !write_weights(arena, diags, network, weights))
-        return NULL;
-    return path;
+    return file_write(arena, diags, path, text_string(&spec), spec.length) ? path : NULL;
 }

@@ -67,8 +67,13 @@ int64_t network_outputs(const Network *network);
 /// Elements of y for B rows and T steps.
 int64_t network_output_count(const Network *network, int64_t batch, int64_t timesteps);
 
-/// Writes `folder`/<name>.yaml and .safetensors and returns the spec's path (NULL on a fault).
-const char *network_write(Arena *arena, Diags *diags, const Network *network, const char *folder);
+/// Writes `folder`/<name>.yaml, whose weights are <name>.safetensors in `convention`. Returns its
+/// path, NULL on a fault.
+const char *network_write(Arena *arena, Diags *diags, const Network *network, const char *folder,
+                          const char *convention);
+
+/// Writes the weights, canonical, as `folder`/<name>.safetensors.
+bool network_write_weights(Arena *arena, Diags *diags, const Network *network, const char *folder);
 
 /// One set of inputs and what the model must answer. `x` [B, T, I] float32 or int32 tokens [B, T];
 /// `initial` NULL: the start values of the cells hold.
