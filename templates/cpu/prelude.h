@@ -1,0 +1,266 @@
+// Prelude of the CPU code: the vector type rnn_f and the functions that generated pointwise code is
+// written in. One file serves every instruction set; the compiler's flags decide the width. No
+// function here calls libm, so that a step stays in registers and gives the same bits wherever the
+// same level runs. Each is exact to about 2 units in the last place over all floats (measured by
+// tests/unit/test_cpu_math.c), infinity is a value like any other, and NaN goes through.
+#ifndef RNN_PRELUDE_H
+#define RNN_PRELUDE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifndef RNN_LANES
+#if defined __AVX512F__
+#define RNN_LANES 16
+#elif defined __AVX2__
+#define RNN_LANES 8
+#else
+#define RNN_LANES 4
+#endif
+#endif
+
+typedef float rnn_f __attribute__((vector_size(RNN_LANES * 4)));
+typedef int32_t rnn_i __attribute__((vector_size(RNN_LANES * 4)));
+
+#define RNN_INLINE static inline __attribute__((always_inline, unused))
+
+RNN_INLINE rnn_f rnn_const(float c)
+{
+    return c - (rnn_f){0};
+}
+
+RNN_INLINE rnn_f rnn_load(const float *from)
+{
+    return *(const rnn_f *)from;
+}
+
+RNN_INLINE void rnn_store(float *to, rnn_f value)
+{
+    *(rnn_f *)to = value;
+}
+
+/// `mask` lanes are all ones or all zeros, as vector comparisons give them.
+RNN_INLINE rnn_f rnn_blend(rnn_i mask, rnn_f a, rnn_f b)
+{
+    return (rnn_f)((mask & (rnn_i)a) | (~mask & (rnn_i)b));
+}
+
+/// Comparisons as numbers, 1 or 0, and a choice by such a number; the compiler folds the pair.
+RNN_INLINE rnn_f rnn_truth(rnn_i mask)
+{
+    return (rnn_f)(mask & (rnn_i)rnn_const(1));
+}
+RNN_INLINE rnn_f rnn_lt(rnn_f a, rnn_f b)
+{
+    return rnn_truth(a < b);
+}
+RNN_INLINE rnn_f rnn_le(rnn_f a, rnn_f b)
+{
+    return rnn_truth(a <= b);
+}
+RNN_INLINE rnn_f rnn_gt(rnn_f a, rnn_f b)
+{
+    return rnn_truth(a > b);
+}
+RNN_INLINE rnn_f rnn_ge(rnn_f a, rnn_f b)
+{
+    return rnn_truth(a >= b);
+}
+RNN_INLINE rnn_f rnn_eq(rnn_f a, rnn_f b)
+{
+    return rnn_truth(a == b);
+}
+RNN_INLINE rnn_f rnn_ne(rnn_f a, rnn_f b)
+{
+    return rnn_truth(a != b);
+}
+RNN_INLINE rnn_f rnn_select(rnn_f condition, rnn_f a, rnn_f b)
+{
+    return rnn_blend(condition != 0, a, b);
+}
+
+RNN_INLINE rnn_f rnn_abs(rnn_f x)
+{
+    return (rnn_f)((rnn_i)x & 0x7fffffff);
+}
+RNN_INLINE rnn_f rnn_neg(rnn_f x)
+{
+    return -x;
+}
+
+/// NaN in either operand gives NaN.
+RNN_INLINE rnn_f rnn_min(rnn_f a, rnn_f b)
+{
+    return rnn_blend((a < b) | (a != a), a, b);
+}
+RNN_INLINE rnn_f rnn_max(rnn_f a, rnn_f b)
+{
+    return rnn_blend((a > b) | (a != a), a, b);
+}
+
+/// x bounded to [low, high]; NaN stays.
+RNN_INLINE rnn_f rnn_bound(rnn_f x, float low, float high)
+{
+    x = rnn_blend(x < low, rnn_const(low), x);
+    return rnn_blend(x > high, rnn_const(high), x);
+}
+
+RNN_INLINE rnn_f rnn_copysign(rnn_f magnitude, rnn_f sign)
+{
+    return (rnn_f)(((rnn_i)magnitude & 0x7fffffff) | ((rnn_i)sign & (int32_t)0x80000000));
+}
+
+RNN_INLINE rnn_f rnn_sqrt(rnn_f x)
+{
+#if RNN_LANES == 16 && defined __AVX512F__
+    return (rnn_f)__builtin_ia32_sqrtps512_mask(x, x, (uint16_t)-1, 4);
+#elif RNN_LANES == 8 && defined __AVX__
+    return (rnn_f)__builtin_ia32_sqrtps256(x);
+#elif RNN_LANES == 4 && defined __SSE__
+    return (rnn_f)__builtin_ia32_sqrtps(x);
+#else
+    for (int i = 0; i < RNN_LANES; i++)
+        x[i] = __builtin_sqrtf(x[i]);
+    return x;
+#endif
+}
+
+/// 2^n for n in [-126, 127].
+RNN_INLINE rnn_f rnn_power_of_two(rnn_i n)
+{
+    return (rnn_f)((n + 127) << 23);
+}
+
+/// exp(x) = 2^n * (1 + p): n, and p = exp(r) - 1 on |r| <= ln(2)/2, with ln(2) split in two (Cody
+/// and Waite) and the polynomial of Cephes' expf.
+typedef struct {
+    rnn_i n;
+    rnn_f p;
+} rnn_exp_parts;
+
+RNN_INLINE rnn_exp_parts rnn_exp_reduce(rnn_f x)
+{
+    const float magic = 12582912.0f; // 1.5 * 2^23: adding it rounds to an integer
+    rnn_f shifted = x * 1.44269504088896341f + magic;
+    rnn_f n = shifted - magic;
+    rnn_f r = x - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    rnn_f q = rnn_const(1.9875691500e-4f);
+    q = q * r + 1.3981999507e-3f;
+    q = q * r + 8.3334519073e-3f;
+    q = q * r + 4.1665795894e-2f;
+    q = q * r + 1.6666665459e-1f;
+    q = q * r + 5.0000001201e-1f;
+    return (rnn_exp_parts){(rnn_i)shifted - (rnn_i)rnn_const(magic), q * (r * r) + r};
+}
+
+/// value * 2^n for any n that exp can have, subnormal results included.
+RNN_INLINE rnn_f rnn_scale(rnn_f value, rnn_i n)
+{
+    rnn_i half = n >> 1;
+    return value * rnn_power_of_two(half) * rnn_power_of_two(n - half);
+}
+
+RNN_INLINE rnn_f rnn_exp(rnn_f x)
+{
+    rnn_exp_parts parts = rnn_exp_reduce(rnn_bound(x, -105.0f, 90.0f));
+    return rnn_scale(parts.p + 1, parts.n);
+}
+
+/// exp(x) - 1 without cancellation near 0.
+RNN_INLINE rnn_f rnn_expm1(rnn_f x)
+{
+    rnn_exp_parts parts = rnn_exp_reduce(rnn_bound(x, -18.0f, 90.0f));
+    rnn_i half = parts.n >> 1;
+    rnn_f low = rnn_power_of_two(half), high = rnn_power_of_two(parts.n - half);
+    return (parts.p * low + (low - 1 / high)) * high;
+}
+
+/// expm1(2|x|) / (expm1(2|x|) + 2); 1 beyond 10, where float has no other value.
+RNN_INLINE rnn_f rnn_tanh(rnn_f x)
+{
+    rnn_f bounded = rnn_bound(rnn_abs(x), 0.0f, 10.0f);
+    rnn_exp_parts parts = rnn_exp_reduce(bounded + bounded);
+    rnn_f scale = rnn_power_of_two(parts.n);
+    rnn_f e = parts.p * scale + (scale - 1);
+    return rnn_copysign(e / (e + 2), x);
+}
+
+/// z / (1 + z) or 1 / (1 + z) by the sign of x, z = exp(-|x|).
+RNN_INLINE rnn_f rnn_sigmoid(rnn_f x)
+{
+    rnn_f z = rnn_exp(-rnn_abs(x));
+    return rnn_blend(x < 0, z, rnn_const(1)) / (1 + z);
+}
+
+/// ln(x) = e*ln(2) + ln(m), m in [sqrt(1/2), sqrt(2)): the polynomial of Cephes' logf.
+RNN_INLINE rnn_f rnn_log_of_normal(rnn_f x, rnn_f exponent_offset)
+{
+    rnn_i shifted = (rnn_i)x - 0x3f3504f3;
+    rnn_i exponent = shifted >> 23;
+    rnn_f m = (rnn_f)((shifted & 0x7fffff) + 0x3f3504f3) - 1;
+    rnn_f e = __builtin_convertvector(exponent, rnn_f) + exponent_offset;
+    rnn_f q = rnn_const(7.0376836292e-2f);
+    q = q * m - 1.1514610310e-1f;
+    q = q * m + 1.1676998740e-1f;
+    q = q * m - 1.2420140846e-1f;
+    q = q * m + 1.4249322787e-1f;
+    q = q * m - 1.6668057665e-1f;
+    q = q * m + 2.0000714765e-1f;
+    q = q * m - 2.4999993993e-1f;
+    q = q * m + 3.3333331174e-1f;
+    rnn_f square = m * m;
+    rnn_f tail = q * m * square + e * -2.12194440e-4f;
+    tail = tail - 0.5f * square;
+    return (m + tail) + e * 0.693359375f;
+}
+
+RNN_INLINE rnn_f rnn_log(rnn_f x)
+{
+    rnn_i is_subnormal = x < 1.17549435e-38f;
+    rnn_f scaled = rnn_blend(is_subnormal, x * 8388608.0f, x);
+    rnn_f y = rnn_log_of_normal(scaled, rnn_blend(is_subnormal, rnn_const(-23), rnn_const(0)));
+    y = rnn_blend(x == __builtin_inff(), x, y);
+    y = rnn_blend(x == 0, rnn_const(-__builtin_inff()), y);
+    return rnn_blend((x < 0) | (x != x), rnn_const(__builtin_nanf("")), y);
+}
+
+/// ln(1 + z) for z >= 0, with the rounding of 1 + z put back to first order.
+RNN_INLINE rnn_f rnn_log1p_positive(rnn_f z)
+{
+    rnn_f u = 1 + z;
+    rnn_f y = rnn_log_of_normal(u, rnn_const(0)) + (z - (u - 1)) / u;
+    return rnn_blend(z != z, z, y);
+}
+
+/// ln(1 + exp(x)) = max(x, 0) + ln(1 + exp(-|x|)).
+RNN_INLINE rnn_f rnn_softplus(rnn_f x)
+{
+    return rnn_max(x, rnn_const(0)) + rnn_log1p_positive(rnn_exp(-rnn_abs(x)));
+}
+RNN_INLINE rnn_f rnn_log_sigmoid(rnn_f x)
+{
+    return -rnn_softplus(-x);
+}
+
+/// Two polynomials that meet at 475/512, the outer one in the exponent: 1 - exp(-t - t*u(t)).
+RNN_INLINE rnn_f rnn_erf(rnn_f x)
+{
+    rnn_f t = rnn_bound(rnn_abs(x), 0.0f, 4.0f), s = t * t;
+    rnn_f outer = (t * -1.72853470e-5f + 3.83197126e-4f) * s + (t * -3.88396438e-3f + 2.42546219e-2f);
+    outer = outer * t - 1.06777877e-1f;
+    outer = outer * t - 6.34846687e-1f;
+    outer = outer * t - 1.28717512e-1f;
+    outer = 1 - rnn_exp(outer * t - t);
+    rnn_f inner = rnn_const(-5.96761703e-4f);
+    inner = inner * s + 4.99119423e-3f;
+    inner = inner * s - 2.67681349e-2f;
+    inner = inner * s + 1.12819925e-1f;
+    inner = inner * s - 3.76125336e-1f;
+    inner = inner * s + 1.28379166e-1f;
+    inner = inner * t + t;
+    return rnn_copysign(rnn_blend(t > 0.927734375f, outer, inner), x);
+}
+
+#endif
