@@ -114,7 +114,7 @@ RNN_INLINE rnn_f rnn_copysign(rnn_f magnitude, rnn_f sign)
 RNN_INLINE rnn_f rnn_sqrt(rnn_f x)
 {
 #if RNN_LANES == 16 && defined __AVX512F__
-    return (rnn_f)__builtin_ia32_sqrtps512_mask(x, x, (uint16_t)-1, 4);
+    return (rnn_f)__builtin_ia32_sqrtps512_mask(x, x, (int16_t)-1, 4);
 #elif RNN_LANES == 8 && defined __AVX__
     return (rnn_f)__builtin_ia32_sqrtps256(x);
 #elif RNN_LANES == 4 && defined __SSE__
@@ -180,7 +180,8 @@ RNN_INLINE rnn_f rnn_expm1(rnn_f x)
 /// expm1(2|x|) / (expm1(2|x|) + 2); 1 beyond 10, where float has no other value.
 RNN_INLINE rnn_f rnn_tanh(rnn_f x)
 {
-    rnn_f bounded = rnn_bound(rnn_abs(x), 0.0f, 10.0f);
+    rnn_f bounded = rnn_abs(x);
+    bounded = rnn_blend(bounded > 10.0f, rnn_const(10.0f), bounded);
     rnn_exp_parts parts = rnn_exp_reduce(bounded + bounded);
     rnn_f scale = rnn_power_of_two(parts.n);
     rnn_f e = parts.p * scale + (scale - 1);
@@ -248,7 +249,8 @@ RNN_INLINE rnn_f rnn_log_sigmoid(rnn_f x)
 RNN_INLINE rnn_f rnn_erf(rnn_f x)
 {
     rnn_f t = rnn_bound(rnn_abs(x), 0.0f, 4.0f), s = t * t;
-    rnn_f outer = (t * -1.72853470e-5f + 3.83197126e-4f) * s + (t * -3.88396438e-3f + 2.42546219e-2f);
+    rnn_f outer =
+        (t * -1.72853470e-5f + 3.83197126e-4f) * s + (t * -3.88396438e-3f + 2.42546219e-2f);
     outer = outer * t - 1.06777877e-1f;
     outer = outer * t - 6.34846687e-1f;
     outer = outer * t - 1.28717512e-1f;

@@ -4,8 +4,8 @@
 //     panel 1: k=0 [outputs RNN_WIDTH .. ], ...
 //
 // so that one pass over k streams a panel once, for up to six rows in registers. Every output is a
-// single chain of multiply-adds in ascending k from 0, whatever rows are taken together: the bits of
-// a row do not depend on the batch.
+// single chain of multiply-adds in ascending k from 0, whatever rows are taken together: the bits
+// of a row do not depend on the batch.
 #ifndef RNN_PRODUCT_H
 #define RNN_PRODUCT_H
 
@@ -27,16 +27,16 @@
 
 /// Rows of x taken together, and the panels taken together.
 #define RNN_DEFINE_BLOCK(NAME, ROWS, PANELS)                                                       \
-    static __attribute__((noinline, unused)) void NAME(                                            \
-        const float *panels, int64_t depth, const float *x, int64_t x_stride, float *y,            \
-        int64_t y_stride)                                                                          \
+    static __attribute__((noinline, unused)) void NAME(const float *panels, int64_t depth,         \
+                                                       const float *x, int64_t x_stride, float *y, \
+                                                       int64_t y_stride)                           \
     {                                                                                              \
-        enum { VECTORS = (PANELS) * RNN_PANEL };                                                   \
-        rnn_f sums[(ROWS) * VECTORS];                                                              \
-        RNN_UNROLL for (int i = 0; i < (ROWS) * VECTORS; i++) sums[i] = rnn_const(0);              \
+        enum { VECTORS = (PANELS)*RNN_PANEL };                                                     \
+        rnn_f sums[(ROWS)*VECTORS];                                                                \
+        RNN_UNROLL for (int i = 0; i < (ROWS)*VECTORS; i++) sums[i] = rnn_const(0);                \
         for (int64_t k = 0; k < depth; k++) {                                                      \
             const float *weights = panels + k * RNN_WIDTH;                                         \
-            RNN_UNROLL for (int i = 0; i < (ROWS) * VECTORS; i++)                                  \
+            RNN_UNROLL for (int i = 0; i < (ROWS)*VECTORS; i++)                                    \
             {                                                                                      \
                 const int row = i / VECTORS, vector = i % VECTORS;                                 \
                 const float *at = weights + (vector / RNN_PANEL) * RNN_WIDTH * depth +             \
@@ -44,7 +44,7 @@
                 sums[i] += rnn_load(at) * x[row * x_stride + k];                                   \
             }                                                                                      \
         }                                                                                          \
-        RNN_UNROLL for (int i = 0; i < (ROWS) * VECTORS; i++)                                      \
+        RNN_UNROLL for (int i = 0; i < (ROWS)*VECTORS; i++)                                        \
             rnn_store(y + (i / VECTORS) * y_stride + (i % VECTORS) * RNN_LANES, sums[i]);          \
     }
 

@@ -1,0 +1,216 @@
+// CPU device: runs the module's own code, at the best instruction-set level that this machine has.
+// Packed weights lie in host memory; one scratch block serves all layers by turns.
+#include <stdio.h>
+#include <string.h>
+
+#include "device.h"
+#include "memory.h"
+
+typedef struct {
+    const rnnc_cpu_code *code;
+    void *packed;
+    char reason[64];
+} CpuLayer;
+
+struct rnnc_device {
+    rnnc_device_options options;
+    CpuLayer *layers;
+    void *scratch;
+};
+
+/// The level named in "cpu:LEVEL", or NULL for "cpu" and no variant: the best supported.
+static rnnc_status wanted_level(const rnnc_device_options *options, const char **out_level)
+{
+    *out_level = NULL;
+    if (!options->variant || strcmp(options->variant, "cpu") == 0)
+        return RNNC_OK;
+    if (strncmp(options->variant, "cpu:", 4) != 0)
+        return rnnc_error_set(options->error, RNNC_UNAVAILABLE,
+                              "variant '%s' does not run on the CPU, only 'cpu' does",
+                              options->variant);
+    *out_level = options->variant + 4;
+    return RNNC_OK;
+}
+
+static rnnc_status choose_code(rnnc_device *device, int32_t index, const char *level)
+{
+    const rnnc_layer_desc *layer = &device->options.module->layers[index];
+    CpuLayer *chosen = &device->layers[index];
+    for (int32_t i = 0; i < layer->cpu_code_count && !chosen->code; i++) {
+        const rnnc_cpu_code *code = layer->cpu_codes[i];
+        if ((!level || strcmp(level, code->isa) == 0) && code->supported())
+            chosen->code = code;
+    }
+    if (!chosen->code && layer->cpu_code_count == 0)
+        return rnnc_error_set(device->options.error, RNNC_UNAVAILABLE,
+                              "module '%s' has no CPU code: compile it with --target cpu",
+                              device->options.module->name);
+    if (!chosen->code)
+        return rnnc_error_set(device->options.error, RNNC_UNAVAILABLE,
+                              "layer '%s' has no CPU code for level '%s' that this machine runs",
+                              layer->name, level ? level : "any");
+    snprintf(chosen->reason, sizeof chosen->reason, "compiled for %s", chosen->code->isa);
+    chosen->packed = rnnc_memory_alloc(chosen->code->packed_bytes);
+    return chosen->packed ? RNNC_OK
+                          : rnnc_error_set(device->options.error, RNNC_OUT_OF_MEMORY,
+                                           "layer '%s': no memory for %zu bytes of weights",
+                                           layer->name, chosen->code->packed_bytes);
+}
+
+static void cpu_close(rnnc_device *device)
+{
+    if (!device)
+        return;
+    for (int32_t i = 0; device->layers && i < device->options.module->layer_count; i++)
+        rnnc_memory_free(device->layers[i].packed);
+    rnnc_memory_free(device->layers);
+    rnnc_memory_free(device->scratch);
+    rnnc_memory_free(device);
+}
+
+static rnnc_status prepare(rnnc_device *device, const char *level)
+{
+    const rnnc_device_options *options = &device->options;
+    int32_t count = options->module->layer_count;
+    device->layers = rnnc_memory_alloc((size_t)count * sizeof *device->layers);
+    if (!device->layers)
+        return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for the layers");
+    size_t scratch_bytes = 0;
+    for (int32_t i = 0; i < count; i++) {
+        rnnc_status status = choose_code(device, i, level);
+        if (status != RNNC_OK)
+            return status;
+        size_t bytes =
+            device->layers[i].code->scratch_bytes(options->max_batch, options->max_timesteps);
+        scratch_bytes = bytes > scratch_bytes ? bytes : scratch_bytes;
+    }
+    device->scratch = rnnc_memory_alloc(scratch_bytes);
+    if (!device->scratch)
+        return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY,
+                              "no memory for %zu bytes of scratch", scratch_bytes);
+    return RNNC_OK;
+}
+
+static rnnc_status cpu_open(const rnnc_device_options *options, rnnc_device **out_device)
+{
+    *out_device = NULL;
+    const char *level;
+    rnnc_status status = wanted_level(options, &level);
+    if (status != RNNC_OK)
+        return status;
+    rnnc_device *device = rnnc_memory_alloc(sizeof *device);
+    if (!device)
+        return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for the device");
+    device->options = *options;
+    status = prepare(device, level);
+    if (status == RNNC_OK)
+        *out_device = device;
+    else
+        cpu_close(device);
+    return status;
+}
+
+static const char *cpu_name(const rnnc_device *device)
+{
+    (void)device;
+    return "cpu";
+}
+
+static rnnc_status cpu_set_weights(rnnc_device *device, int layer,
+                                   const float *const weights[RNNC_WEIGHT_COUNT])
+{
+    device->layers[layer].code->pack(weights, device->layers[layer].packed);
+    return RNNC_OK;
+}
+
+static const char *cpu_variant(const rnnc_device *device, int layer, const char **out_reason)
+{
+    *out_reason = device->layers[layer].reason;
+    return "cpu";
+}
+
+/// Tokens are the one input that can lead outside of a table.
+static rnnc_status check_tokens(rnnc_device *device, const rnnc_layer_call *call)
+{
+    const int32_t *tokens = call->x;
+    int64_t vocabulary = device->options.module->layers[call->layer].inputs;
+    for (int64_t i = 0; i < call->batch * call->timesteps; i++)
+        if (tokens[i] < 0 || tokens[i] >= vocabulary)
+            return rnnc_error_set(device->options.error, RNNC_INVALID_ARGUMENT,
+                                  "token %d of row %lld, step %lld is outside 0 to %lld",
+                                  (int)tokens[i], (long long)(i / call->timesteps),
+                                  (long long)(i % call->timesteps), (long long)(vocabulary - 1));
+    return RNNC_OK;
+}
+
+static rnnc_status cpu_run_layer(rnnc_device *device, const rnnc_layer_call *call)
+{
+    if (device->options.module->layers[call->layer].kind == RNNC_LAYER_EMBEDDING) {
+        rnnc_status status = check_tokens(device, call);
+        if (status != RNNC_OK)
+            return status;
+    }
+    rnnc_cpu_args args = {.x = call->x,
+                          .y = call->y,
+                          .packed = device->layers[call->layer].packed,
+                          .scratch = device->scratch,
+                          .batch = call->batch,
+                          .timesteps = call->timesteps};
+    memcpy(args.states, call->states, sizeof args.states);
+    device->layers[call->layer].code->run(&args);
+    return RNNC_OK;
+}
+
+static rnnc_status cpu_fill(rnnc_device *device, float *to, float value, size_t count)
+{
+    (void)device;
+    for (size_t i = 0; i < count; i++)
+        to[i] = value;
+    return RNNC_OK;
+}
+
+static rnnc_status cpu_alloc(rnnc_device *device, size_t bytes, void **out_memory)
+{
+    *out_memory = rnnc_memory_alloc(bytes);
+    return *out_memory ? RNNC_OK
+                       : rnnc_error_set(device->options.error, RNNC_OUT_OF_MEMORY,
+                                        "no memory for %zu bytes", bytes);
+}
+
+static void cpu_free(rnnc_device *device, void *memory)
+{
+    (void)device;
+    rnnc_memory_free(memory);
+}
+
+static rnnc_status cpu_copy(rnnc_device *device, void *to, const void *from, size_t bytes)
+{
+    (void)device;
+    memmove(to, from, bytes);
+    return RNNC_OK;
+}
+
+static rnnc_status cpu_synchronize(rnnc_device *device)
+{
+    (void)device;
+    return RNNC_OK;
+}
+
+const rnnc_device_ops *rnnc_cpu_ops(void)
+{
+    static const rnnc_device_ops ops = {
+        .open = cpu_open,
+        .close = cpu_close,
+        .name = cpu_name,
+        .set_weights = cpu_set_weights,
+        .variant = cpu_variant,
+        .run_layer = cpu_run_layer,
+        .fill = cpu_fill,
+        .alloc = cpu_alloc,
+        .free = cpu_free,
+        .write = cpu_copy,
+        .read = cpu_copy,
+        .synchronize = cpu_synchronize,
+    };
+    return &ops;
+}

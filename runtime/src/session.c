@@ -1,0 +1,340 @@
+// Session: a module on a device. Creation allocates all that runs need; a run walks the layers in
+// order, each from the buffer that the one before has filled.
+#include "session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory.h"
+
+rnnc_status rnnc_layer_set_weights(rnnc_session *session, int32_t layer)
+{
+    const float *weights[RNNC_WEIGHT_COUNT] = {0};
+    for (int kind = 0; kind < RNNC_WEIGHT_COUNT; kind++) {
+        int32_t tensor = session->desc->layers[layer].weights[kind];
+        if (tensor >= 0)
+            weights[kind] = session->weights[tensor] ? session->weights[tensor]
+                                                     : session->desc->tensors[tensor].data;
+    }
+    return session->ops->set_weights(session->device, layer, weights);
+}
+
+int64_t rnnc_session_batch(const rnnc_session *session)
+{
+    const rnnc_binding *x = &session->bindings[session->x];
+    return x->data ? x->dims[0] : session->max_batch;
+}
+
+/// "cpu", "cuda" or "cuda:N".
+static rnnc_status parse_device(rnnc_session *session, const char *text)
+{
+    if (strcmp(text, "cpu") == 0) {
+        session->device_type = kDLCPU;
+        return RNNC_OK;
+    }
+    char *end = NULL;
+    bool is_cuda = strncmp(text, "cuda", 4) == 0;
+    long ordinal = is_cuda && text[4] == ':' ? strtol(text + 5, &end, 10) : 0;
+    if (!is_cuda || (text[4] && (!end || end == text + 5 || *end || ordinal < 0 || ordinal > 999)))
+        return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
+                              "device is '%s', expected 'cpu', 'cuda' or 'cuda:N'", text);
+    session->device_type = kDLCUDA;
+    session->ordinal = (int)ordinal;
+    return RNNC_OK;
+}
+
+/// The largest B or T: as asked, else the spec's, else 1.
+static rnnc_status resolve_maximum(rnnc_session *session, const char *name, int64_t asked,
+                                   int64_t fixed, int64_t *out)
+{
+    if (asked < 0 || (fixed && asked && asked < fixed))
+        return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT, "%s is %lld, expected %lld%s",
+                              name, (long long)asked, (long long)fixed,
+                              fixed ? ", which the model is compiled for" : "");
+    *out = fixed ? fixed : asked ? asked : 1;
+    return RNNC_OK;
+}
+
+static rnnc_status open_device(rnnc_session *session, const rnnc_session_options *options)
+{
+    rnnc_device_options open = {.module = session->desc,
+                                .ordinal = session->ordinal,
+                                .stream = options->stream,
+                                .max_batch = session->max_batch,
+                                .max_timesteps = session->max_timesteps,
+                                .variant = options->variant,
+                                .error = &session->error};
+    bool cuda = session->device_type == kDLCUDA;
+    if (cuda && !rnnc_cuda_ops)
+        return rnnc_error_set(&session->error, RNNC_UNAVAILABLE,
+                              "this runtime is built without CUDA");
+    session->ops = cuda ? rnnc_cuda_ops() : rnnc_cpu_ops();
+    return session->ops->open(&open, &session->device);
+}
+
+/// cuda:0 where there is one; else the CPU, whose failure is told together with CUDA's.
+static rnnc_status open_any_device(rnnc_session *session, const rnnc_session_options *options)
+{
+    session->device_type = kDLCUDA;
+    rnnc_status status = open_device(session, options);
+    if (status != RNNC_UNAVAILABLE)
+        return status;
+    rnnc_error cuda = session->error;
+    session->device_type = kDLCPU;
+    status = open_device(session, options);
+    if (status == RNNC_OK) {
+        session->error.message[0] = 0;
+        return status;
+    }
+    rnnc_error cpu = session->error;
+    return rnnc_error_set(&session->error, status, "cuda:0: %.900s; cpu: %.900s", cuda.message,
+                          cpu.message);
+}
+
+static int32_t find_role(const rnnc_module_desc *desc, rnnc_role role)
+{
+    int32_t index = 0;
+    while (index < desc->tensor_count && desc->tensors[index].info.role != role)
+        index++;
+    return index;
+}
+
+static rnnc_status create_tables(rnnc_session *session)
+{
+    size_t count = (size_t)session->desc->tensor_count;
+    session->bindings = rnnc_memory_alloc(count * sizeof *session->bindings);
+    session->states = rnnc_memory_alloc(count * sizeof *session->states);
+    session->weights = rnnc_memory_alloc(count * sizeof *session->weights);
+    if (!session->bindings || !session->states || !session->weights)
+        return rnnc_error_set(&session->error, RNNC_OUT_OF_MEMORY, "no memory for the session");
+    session->x = find_role(session->desc, RNNC_ROLE_INPUT);
+    session->y = find_role(session->desc, RNNC_ROLE_OUTPUT);
+    if (session->x == session->desc->tensor_count || session->y == session->desc->tensor_count)
+        return rnnc_error_set(&session->error, RNNC_BAD_MODULE,
+                              "the module has no input or no output");
+    return RNNC_OK;
+}
+
+static rnnc_status create_buffers(rnnc_session *session)
+{
+    const rnnc_module_desc *desc = session->desc;
+    int64_t widest = 0;
+    for (int32_t i = 0; i + 1 < desc->layer_count; i++)
+        if (desc->layers[i].outputs > widest)
+            widest = desc->layers[i].outputs;
+    size_t bytes = rnnc_memory_float_bytes(widest, session->max_batch, session->max_timesteps);
+    for (int32_t i = 0; i < 2 && i + 1 < desc->layer_count; i++) {
+        void *memory = NULL;
+        rnnc_status status = session->ops->alloc(session->device, bytes, &memory);
+        if (status != RNNC_OK)
+            return status;
+        session->buffers[i] = memory;
+    }
+    return RNNC_OK;
+}
+
+static rnnc_status create(rnnc_session *session, const rnnc_session_options *options)
+{
+    const rnnc_module_desc *desc = session->desc;
+    rnnc_status status =
+        resolve_maximum(session, "max_batch", options->max_batch, desc->batch, &session->max_batch);
+    if (status == RNNC_OK)
+        status = resolve_maximum(session, "max_timesteps", options->max_timesteps, desc->timesteps,
+                                 &session->max_timesteps);
+    if (status == RNNC_OK)
+        status = create_tables(session);
+    if (status == RNNC_OK && options->device)
+        status = parse_device(session, options->device);
+    if (status == RNNC_OK)
+        status =
+            options->device ? open_device(session, options) : open_any_device(session, options);
+    for (int32_t i = 0; i < desc->layer_count && status == RNNC_OK; i++)
+        status = rnnc_layer_set_weights(session, i);
+    if (status == RNNC_OK)
+        status = rnnc_states_create(session);
+    return status == RNNC_OK ? create_buffers(session) : status;
+}
+
+rnnc_status rnnc_session_create(const rnnc_module *module, const rnnc_session_options *options,
+                                rnnc_session **out_session)
+{
+    static const rnnc_session_options defaults;
+    if (!out_session)
+        return rnnc_error_set(NULL, RNNC_INVALID_ARGUMENT,
+                              "rnnc_session_create: out_session is NULL");
+    *out_session = NULL;
+    if (!module)
+        return rnnc_error_set(NULL, RNNC_INVALID_ARGUMENT, "rnnc_session_create: module is NULL");
+    rnnc_session *session = rnnc_memory_alloc(sizeof *session);
+    if (!session)
+        return rnnc_error_set(NULL, RNNC_OUT_OF_MEMORY, "no memory for the session");
+    session->desc = module->desc;
+    rnnc_status status = create(session, options ? options : &defaults);
+    if (status == RNNC_OK) {
+        *out_session = session;
+        return status;
+    }
+    rnnc_error_copy_to_thread(&session->error);
+    rnnc_session_destroy(session);
+    return status;
+}
+
+void rnnc_session_destroy(rnnc_session *session)
+{
+    if (!session)
+        return;
+    for (int32_t i = 0; i < session->desc->tensor_count; i++) {
+        if (session->device && session->states && session->states[i].memory)
+            session->ops->free(session->device, session->states[i].memory);
+        if (session->weights)
+            rnnc_memory_free(session->weights[i]);
+    }
+    for (int i = 0; i < 2 && session->device; i++)
+        if (session->buffers[i])
+            session->ops->free(session->device, session->buffers[i]);
+    if (session->device)
+        session->ops->close(session->device);
+    rnnc_memory_free(session->bindings);
+    rnnc_memory_free(session->states);
+    rnnc_memory_free(session->weights);
+    rnnc_memory_free(session);
+}
+
+/// One layer: its states made ready, then its code. `call` has x, y, B and T.
+static rnnc_status run_layer(rnnc_session *session, rnnc_layer_call *call)
+{
+    const rnnc_layer_desc *layer = &session->desc->layers[call->layer];
+    for (int32_t i = 0; i < layer->state_count; i++) {
+        rnnc_status status =
+            rnnc_state_begin(session, layer->states[i], layer->stateful != 0, &call->states[i]);
+        if (status != RNNC_OK)
+            return status;
+    }
+    return session->ops->run_layer(session->device, call);
+}
+
+/// Whether a bound tensor has the B and T of x. `dims` of the module: numbers, or B and T.
+static rnnc_status check_against_x(rnnc_session *session, int32_t index)
+{
+    const rnnc_tensor_info *info = &session->desc->tensors[index].info;
+    const rnnc_binding *binding = &session->bindings[index], *x = &session->bindings[session->x];
+    for (int32_t i = 0; binding->data && i < info->ndim; i++) {
+        int64_t wanted = info->dims[i] == RNNC_DIM_BATCH  ? x->dims[0]
+                         : info->dims[i] == RNNC_DIM_TIME ? x->dims[1]
+                                                          : info->dims[i];
+        if (binding->dims[i] != wanted)
+            return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
+                                  "%s: dimension %d is %lld, expected %lld as bound to x",
+                                  info->name, (int)i, (long long)binding->dims[i],
+                                  (long long)wanted);
+    }
+    return RNNC_OK;
+}
+
+static rnnc_status check_bindings(rnnc_session *session)
+{
+    const int32_t needed[] = {session->x, session->y};
+    for (int i = 0; i < 2; i++)
+        if (!session->bindings[needed[i]].data)
+            return rnnc_error_set(&session->error, RNNC_NOT_READY, "%s is not bound",
+                                  session->desc->tensors[needed[i]].info.name);
+    for (int32_t i = 0; i < session->desc->tensor_count; i++) {
+        rnnc_status status = session->desc->tensors[i].info.role == RNNC_ROLE_WEIGHT
+                                 ? RNNC_OK
+                                 : check_against_x(session, i);
+        if (status != RNNC_OK)
+            return status;
+    }
+    return RNNC_OK;
+}
+
+rnnc_status rnnc_run(rnnc_session *session)
+{
+    if (!session)
+        return rnnc_error_set(NULL, RNNC_INVALID_ARGUMENT, "rnnc_run: session is NULL");
+    rnnc_status status = check_bindings(session);
+    const rnnc_binding *x = &session->bindings[session->x];
+    rnnc_layer_call call = {.x = x->data, .batch = x->dims[0], .timesteps = x->dims[1]};
+    int32_t count = session->desc->layer_count;
+    for (int32_t i = 0; i < count && status == RNNC_OK; i++) {
+        const rnnc_layer_desc *layer = &session->desc->layers[i];
+        call.layer = i;
+        call.y = i + 1 < count ? session->buffers[i % 2] : session->bindings[session->y].data;
+        status = run_layer(session, &call);
+        if (layer->sequence_in && !layer->sequence_out)
+            call.timesteps = 1;
+        call.x = call.y;
+    }
+    return status;
+}
+
+rnnc_status rnnc_synchronize(rnnc_session *session)
+{
+    if (!session)
+        return rnnc_error_set(NULL, RNNC_INVALID_ARGUMENT, "rnnc_synchronize: session is NULL");
+    return session->ops->synchronize(session->device);
+}
+
+const char *rnnc_session_layer(const rnnc_session *session, size_t index)
+{
+    for (int32_t i = 0; session && i < session->desc->layer_count; i++)
+        if (session->desc->layers[i].kind == RNNC_LAYER_CELL && index-- == 0)
+            return session->desc->layers[i].name;
+    return NULL;
+}
+
+const char *rnnc_session_variant(const rnnc_session *session, const char *layer_name,
+                                 const char **out_reason)
+{
+    for (int32_t i = 0; session && layer_name && i < session->desc->layer_count; i++)
+        if (strcmp(session->desc->layers[i].name, layer_name) == 0) {
+            const char *reason = NULL;
+            const char *variant = session->ops->variant(session->device, i, &reason);
+            if (out_reason)
+                *out_reason = reason;
+            return variant;
+        }
+    return NULL;
+}
+
+const char *rnnc_session_device(const rnnc_session *session)
+{
+    return session ? session->ops->name(session->device) : NULL;
+}
+
+const char *rnnc_session_error(const rnnc_session *session)
+{
+    return session ? session->error.message : rnnc_last_error();
+}
+
+rnnc_status rnnc_device_alloc(rnnc_session *session, size_t bytes, void **out_memory)
+{
+    if (!session || !out_memory)
+        return rnnc_error_set(session ? &session->error : NULL, RNNC_INVALID_ARGUMENT,
+                              "rnnc_device_alloc: a pointer is NULL");
+    *out_memory = NULL;
+    return session->ops->alloc(session->device, bytes, out_memory);
+}
+
+void rnnc_device_free(rnnc_session *session, void *memory)
+{
+    if (session && memory)
+        session->ops->free(session->device, memory);
+}
+
+rnnc_status rnnc_device_write(rnnc_session *session, void *to, const void *from, size_t bytes)
+{
+    if (!session || !to || !from)
+        return rnnc_error_set(session ? &session->error : NULL, RNNC_INVALID_ARGUMENT,
+                              "rnnc_device_write: a pointer is NULL");
+    return session->ops->write(session->device, to, from, bytes);
+}
+
+rnnc_status rnnc_device_read(rnnc_session *session, void *to, const void *from, size_t bytes)
+{
+    if (!session || !to || !from)
+        return rnnc_error_set(session ? &session->error : NULL, RNNC_INVALID_ARGUMENT,
+                              "rnnc_device_read: a pointer is NULL");
+    return session->ops->read(session->device, to, from, bytes);
+}

@@ -1,0 +1,59 @@
+// Session: the module's tables and the session's own state, shared by the files that make up the
+// public API. Host side only: what lies on the device is reached through `ops`.
+#ifndef RNNC_RUNTIME_SESSION_H
+#define RNNC_RUNTIME_SESSION_H
+
+#include <stdbool.h>
+
+#include "device.h"
+
+struct rnnc_module {
+    void *library;
+    const rnnc_module_desc *desc;
+};
+
+/// What is bound to one tensor of the module; `data` NULL: nothing.
+typedef struct {
+    void *data;
+    int64_t dims[4];
+} rnnc_binding;
+
+/// The session's own memory for a state tensor: [max_batch, size] on the device.
+typedef struct {
+    float *memory;
+    int64_t size;
+    bool is_set; ///< the next run starts from it though its layer is not stateful
+} rnnc_own_state;
+
+struct rnnc_session {
+    const rnnc_module_desc *desc;
+    const rnnc_device_ops *ops;
+    rnnc_device *device;
+    rnnc_error error;
+    int64_t max_batch, max_timesteps;
+    int device_type, ordinal; ///< DLDeviceType
+    int32_t x, y;             ///< indices of these tensors
+    rnnc_binding *bindings;   ///< one for each tensor
+    rnnc_own_state *states;   ///< one for each tensor; only states have memory
+    float **weights;          ///< one for each tensor: rebound weights (host copies), else NULL
+    float *buffers[2];        ///< between layers, by turns
+};
+
+/// The index of a tensor by name, or -1 with a message that lists the names there are.
+int32_t rnnc_tensor_find(rnnc_session *session, const char *name);
+
+/// Packs a layer's weights onto the device, from rebound copies where there are any.
+rnnc_status rnnc_layer_set_weights(rnnc_session *session, int32_t layer);
+
+/// Rows of the next run: those of x, or the most there can be while x is not bound.
+int64_t rnnc_session_batch(const rnnc_session *session);
+
+/// Gives every state of the session its memory, and the start values.
+rnnc_status rnnc_states_create(rnnc_session *session);
+
+/// Before a run: the memory of state tensor `index`, filled with the start value where neither the
+/// caller nor the last run has given one.
+rnnc_status rnnc_state_begin(rnnc_session *session, int32_t index, bool stateful,
+                             float **out_memory);
+
+#endif

@@ -1,0 +1,112 @@
+// State: the recurrent state between runs. A bound tensor is read and written in place; without one
+// the session's own memory is used, which starts anew at each run unless the layer is stateful or
+// the caller has set it.
+#include "memory.h"
+#include "session.h"
+
+static rnnc_status fill_start(rnnc_session *session, int32_t index)
+{
+    const rnnc_own_state *state = &session->states[index];
+    return session->ops->fill(session->device, state->memory,
+                              (float)session->desc->tensors[index].start,
+                              (size_t)(state->size * session->max_batch));
+}
+
+rnnc_status rnnc_states_create(rnnc_session *session)
+{
+    rnnc_status status = RNNC_OK;
+    for (int32_t i = 0; i < session->desc->tensor_count && status == RNNC_OK; i++) {
+        const rnnc_tensor_info *info = &session->desc->tensors[i].info;
+        if (info->role != RNNC_ROLE_STATE)
+            continue;
+        rnnc_own_state *state = &session->states[i];
+        void *memory = NULL;
+        state->size = info->dims[1];
+        status = session->ops->alloc(
+            session->device, rnnc_memory_float_bytes(state->size, session->max_batch, 1), &memory);
+        state->memory = memory;
+        if (status == RNNC_OK)
+            status = fill_start(session, i);
+    }
+    return status;
+}
+
+rnnc_status rnnc_state_begin(rnnc_session *session, int32_t index, bool stateful,
+                             float **out_memory)
+{
+    rnnc_own_state *state = &session->states[index];
+    if (session->bindings[index].data) {
+        *out_memory = session->bindings[index].data;
+        return RNNC_OK;
+    }
+    *out_memory = state->memory;
+    bool keep = stateful || state->is_set;
+    state->is_set = false;
+    return keep ? RNNC_OK : fill_start(session, index);
+}
+
+/// The index of state `name` where it holds `count` values; else -1 with a message.
+static int32_t find_state(rnnc_session *session, const char *name, size_t count)
+{
+    int32_t index = rnnc_tensor_find(session, name);
+    if (index < 0)
+        return -1;
+    const rnnc_tensor_info *info = &session->desc->tensors[index].info;
+    size_t wanted = (size_t)(session->states[index].size * rnnc_session_batch(session));
+    if (info->role != RNNC_ROLE_STATE)
+        rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT, "%s is not a state", name);
+    else if (count != wanted)
+        rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
+                       "%s: %zu values given, expected %zu: batch %lld times %lld", name, count,
+                       wanted, (long long)rnnc_session_batch(session),
+                       (long long)session->states[index].size);
+    else
+        return index;
+    return -1;
+}
+
+rnnc_status rnnc_state_get(rnnc_session *session, const char *name, float *out, size_t count)
+{
+    if (!session || !name || !out)
+        return rnnc_error_set(session ? &session->error : NULL, RNNC_INVALID_ARGUMENT,
+                              "rnnc_state_get: a pointer is NULL");
+    int32_t index = find_state(session, name, count);
+    if (index < 0)
+        return RNNC_INVALID_ARGUMENT;
+    const float *bound = session->bindings[index].data;
+    return session->ops->read(session->device, out, bound ? bound : session->states[index].memory,
+                              count * sizeof(float));
+}
+
+rnnc_status rnnc_state_set(rnnc_session *session, const char *name, const float *values,
+                           size_t count)
+{
+    if (!session || !name || !values)
+        return rnnc_error_set(session ? &session->error : NULL, RNNC_INVALID_ARGUMENT,
+                              "rnnc_state_set: a pointer is NULL");
+    int32_t index = find_state(session, name, count);
+    if (index < 0)
+        return RNNC_INVALID_ARGUMENT;
+    float *bound = session->bindings[index].data;
+    session->states[index].is_set = true;
+    return session->ops->write(session->device, bound ? bound : session->states[index].memory,
+                               values, count * sizeof(float));
+}
+
+rnnc_status rnnc_state_reset(rnnc_session *session)
+{
+    if (!session)
+        return rnnc_error_set(NULL, RNNC_INVALID_ARGUMENT, "rnnc_state_reset: session is NULL");
+    rnnc_status status = RNNC_OK;
+    for (int32_t i = 0; i < session->desc->tensor_count && status == RNNC_OK; i++) {
+        if (session->desc->tensors[i].info.role != RNNC_ROLE_STATE)
+            continue;
+        session->states[i].is_set = false;
+        status = fill_start(session, i);
+        if (status == RNNC_OK && session->bindings[i].data)
+            status = session->ops->fill(
+                session->device, session->bindings[i].data, (float)session->desc->tensors[i].start,
+                (size_t)(session->states[i].size * rnnc_session_batch(session)));
+    }
+    return status;
+}
