@@ -337,9 +337,10 @@ static bool bind(Run *run, Port *port, int64_t timesteps)
     memcpy(shape, port->dims, sizeof shape);
     if (port->has_time)
         shape[1] = timesteps;
-    bool on_cpu = strncmp(rnnc_session_device(run->session), "cpu", 3) == 0;
+    int32_t ordinal = 0; /* the session's device is "cpu" or "cuda:N (name)" */
+    bool on_cuda = sscanf(rnnc_session_device(run->session), "cuda:%" SCNd32, &ordinal) == 1;
     DLTensor tensor = {.data = port->device,
-                       .device = {.device_type = on_cpu ? kDLCPU : kDLCUDA},
+                       .device = {on_cuda ? kDLCUDA : kDLCPU, ordinal},
                        .ndim = port->info->ndim,
                        .dtype = port->info->dtype,
                        .shape = shape};
@@ -374,26 +375,6 @@ static bool move_chunk(Run *run, Port *port, unsigned char *chunk, int64_t first
         return fail(run, status, port->info->name);
     if (!to_device)
         copy_chunk(run, port, chunk, first, timesteps, false);
-    return true;
-}
-
-static bool run_chunk(Run *run, unsigned char *chunk, int64_t first, int64_t timesteps)
-{
-    for (int i = 0; i < run->input_count; i++)
-        if (!move_chunk(run, &run->inputs[i], chunk, first, timesteps, true) ||
-            !bind(run, &run->inputs[i], timesteps))
-            return false;
-    for (int i = 0; i < run->output_count; i++)
-        if (!bind(run, &run->outputs[i], timesteps))
-            return false;
-    rnnc_status status = rnnc_run(run->session);
-    if (status == RNNC_OK)
-        status = rnnc_synchronize(run->session);
-    if (status != RNNC_OK)
-        return fail(run, status, "the run failed");
-    for (int i = 0; i < run->output_count; i++)
-        if (!move_chunk(run, &run->outputs[i], chunk, first, timesteps, false))
-            return false;
     return true;
 }
 
@@ -440,6 +421,31 @@ static bool set_states(Run *run, const NpzMember *states, int count)
     return true;
 }
 
+/// Runs the steps [first, first + timesteps) from `states` (their count may be 0: start values).
+/// States are set after x is bound, since x tells the session their B.
+static bool run_chunk(Run *run, unsigned char *chunk, int64_t first, int64_t timesteps,
+                      const NpzMember *states, int state_count)
+{
+    for (int i = 0; i < run->input_count; i++)
+        if (!move_chunk(run, &run->inputs[i], chunk, first, timesteps, true) ||
+            !bind(run, &run->inputs[i], timesteps))
+            return false;
+    for (int i = 0; i < run->output_count; i++)
+        if (!bind(run, &run->outputs[i], timesteps))
+            return false;
+    if (!set_states(run, states, state_count))
+        return false;
+    rnnc_status status = rnnc_run(run->session);
+    if (status == RNNC_OK)
+        status = rnnc_synchronize(run->session);
+    if (status != RNNC_OK)
+        return fail(run, status, "the run failed");
+    for (int i = 0; i < run->output_count; i++)
+        if (!move_chunk(run, &run->outputs[i], chunk, first, timesteps, false))
+            return false;
+    return true;
+}
+
 /// --state: every state of the module must be there with this B, and nothing else.
 static bool read_initial(Run *run)
 {
@@ -481,8 +487,8 @@ static void name_variants(const Run *run)
 
 static bool run_all(Run *run, RunResult *out)
 {
-    if (run->initial && !set_states(run, run->initial->members, run->initial->count))
-        return false;
+    const NpzMember *states = run->initial ? run->initial->members : NULL;
+    int state_count = run->initial ? run->initial->count : 0;
     size_t chunk_bytes = 1;
     for (int i = 0; i < run->input_count; i++)
         chunk_bytes += port_bytes(run, &run->inputs[i], run->chunk);
@@ -491,11 +497,11 @@ static bool run_all(Run *run, RunResult *out)
     unsigned char *chunk = arena_alloc(run->call->arena, chunk_bytes);
     for (int64_t first = 0; first < run->timesteps; first += run->chunk) {
         int64_t left = run->timesteps - first;
-        if (first > 0 && !set_states(run, out->states, out->state_count))
+        int64_t timesteps = left < run->chunk ? left : run->chunk;
+        if (!run_chunk(run, chunk, first, timesteps, states, state_count) || !get_states(run, out))
             return false;
-        if (!run_chunk(run, chunk, first, left < run->chunk ? left : run->chunk) ||
-            !get_states(run, out))
-            return false;
+        states = out->states;
+        state_count = out->state_count;
     }
     out->outputs = ARENA_ARRAY(run->call->arena, NpzMember, run->output_count + 1);
     for (int i = 0; i < run->output_count; i++) {
