@@ -1,0 +1,105 @@
+#!/bin/sh
+# Runs the GPU suite of an existing build: scripts/test_gpu.sh [BUILD] [--sanitize]
+#
+# Needs a GPU and CUDA's libraries, no compiler and no cmake. BUILD (default: build) holds the
+# programs and gpu_modules/, which `ninja -C BUILD gpu_modules` compiles on any machine. With
+# --sanitize compute-sanitizer (from PATH, or $COMPUTE_SANITIZER) watches a small part of the matrix
+# for memory faults and races. Exit 0: all passed; 1: not; 77: there is no GPU here.
+set -u
+cd "$(dirname "$0")/.." || exit 3
+build=build
+sanitize=
+for argument in "$@"; do
+    case $argument in
+    --sanitize) sanitize=1 ;;
+    *) build=$argument ;;
+    esac
+done
+if [ ! -e /dev/nvidiactl ] && ! nvidia-smi -L >/dev/null 2>&1; then
+    echo "skipped: there is no NVIDIA GPU here"
+    exit 77
+fi
+modules=$build/gpu_modules
+if [ ! -f "$modules/shakespeare.so" ]; then
+    echo "$modules holds no modules: run \`ninja -C $build gpu_modules\` where there is a compiler"
+    exit 1
+fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+passed=0 failed=0 skipped=0 table=
+
+# add NAME PASSED FAILED SKIPPED: one row of the table.
+add() {
+    table="$table$(printf '%-22s %7s %7s %8s' "$1" "$2" "$3" "$4")
+"
+    passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
+}
+
+# suite NAME COMMAND...: a program that ends with `N passed, N failed, N skipped`.
+suite() {
+    name=$1
+    shift
+    "$@" >"$folder/log" 2>&1
+    code=$?
+    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$folder/log" | tail -n 1)
+    grep -v -x -F "$line" "$folder/log"
+    if [ "$code" -eq 77 ]; then
+        add "$name" 0 0 1
+        return
+    fi
+    if [ -z "$line" ]; then
+        echo "FAIL $name: ended with status $code and no summary"
+        add "$name" 0 1 0
+        return
+    fi
+    # shellcheck disable=SC2046 # three numbers
+    add "$name" $(echo "$line" | sed 's/[^0-9 ]//g')
+}
+
+# score: bits per character of the passage on the GPU, against those of the training framework.
+score() {
+    wanted=$(sed -n 's/.*"passage_bits_per_char_float32": *\([0-9.]*\).*/\1/p' \
+        specs/shakespeare/score.json)
+    "$build/score" "$modules/shakespeare.so" specs/shakespeare/vocabulary.txt \
+        specs/shakespeare/passage.txt >"$folder/log" 2>&1
+    code=$?
+    cat "$folder/log"
+    near=$(grep -Eo '[0-9]+\.[0-9]+' "$folder/log" |
+        awk -v right="$wanted" '{ d = $1 - right; n += d < 1e-4 && d > -1e-4 } END { print n + 0 }')
+    if [ "$code" -eq 0 ] && [ "$near" -gt 0 ] && grep -q cuda "$folder/log"; then
+        add shakespeare 1 0 0
+    else
+        echo "FAIL shakespeare: status $code; must be $wanted bits per character on cuda"
+        add shakespeare 0 1 0
+    fi
+}
+
+# sanitized TOOL: a module of each kind under compute-sanitizer.
+sanitized() {
+    sanitizer=${COMPUTE_SANITIZER:-compute-sanitizer}
+    if ! command -v "$sanitizer" >/dev/null; then
+        echo "skipped: $sanitizer is not installed"
+        add "$1" 0 0 1
+        return
+    fi
+    for part in lstm-H7- gru_before-H7- slstm-H7- lstmp-H7- stack-text; do
+        if "$sanitizer" --tool "$1" --error-exitcode 9 "$build/tests/conform" --run "$modules" \
+            --device cuda --filter "$part" >"$folder/log" 2>&1; then
+            add "$1 $part" 1 0 0
+        else
+            grep -E '^=========|^FAIL' "$folder/log" | head -n 20
+            add "$1 $part" 0 1 0
+        fi
+    done
+}
+
+suite conform "$build/tests/conform" --run "$modules" --device cuda
+suite probes "$build/tests/probes" --run "$modules"
+score
+if [ -n "$sanitize" ]; then
+    sanitized memcheck
+    sanitized racecheck
+fi
+printf '%-22s %7s %7s %8s\n%s' part passed failed skipped "$table"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
