@@ -27,7 +27,8 @@ typedef struct {
     int64_t batch, timesteps, chunk;
     Port *inputs, *outputs;
     int input_count, output_count;
-    const Npz *initial; ///< --state
+    NpzMember *initial; ///< --state, as float32; NULL: not given
+    int initial_count;
 } Run;
 
 static bool fail(const Run *run, rnnc_status status, const char *what)
@@ -384,37 +385,44 @@ static const char *name_copy(const Run *run, const rnnc_tensor_info *info)
     return arena_copy(run->call->arena, info->name, strlen(info->name));
 }
 
-/// All states of the session as they are now.
-static bool get_states(Run *run, RunResult *out)
+/// Room for all states, once for all chunks.
+static void list_states(Run *run, RunResult *out)
 {
     Arena *arena = run->call->arena;
     size_t count = rnnc_module_tensor_count(run->module);
     out->states = ARENA_ARRAY(arena, NpzMember, count + 1);
-    out->state_count = 0;
     for (size_t i = 0; i < count; i++) {
         const rnnc_tensor_info *info = rnnc_module_tensor(run->module, i);
         if (info->role != RNNC_ROLE_STATE)
             continue;
         int64_t elems = run->batch * info->dims[1];
-        float *values = ARENA_ARRAY(arena, float, elems);
-        rnnc_status status = rnnc_state_get(run->session, info->name, values, (size_t)elems);
-        if (status != RNNC_OK)
-            return fail(run, status, info->name);
+        const unsigned char *data = arena_alloc(arena, sizeof(float) * (size_t)elems);
         out->states[out->state_count++] = (NpzMember){
-            name_copy(run, info),
-            {NPY_FLOAT32, 2, {run->batch, info->dims[1]}, elems, (const unsigned char *)values}};
+            name_copy(run, info), {NPY_FLOAT32, 2, {run->batch, info->dims[1]}, elems, data}};
+    }
+}
+
+/// All states of the session as they are now.
+static bool get_states(Run *run, RunResult *out)
+{
+    for (int i = 0; i < out->state_count; i++) {
+        const NpyArray *array = &out->states[i].array;
+        rnnc_status status = rnnc_state_get(run->session, out->states[i].name,
+                                            (float *)(uintptr_t)array->data, (size_t)array->elems);
+        if (status != RNNC_OK)
+            return fail(run, status, out->states[i].name);
     }
     return true;
 }
 
+/// The arrays are float32 in the arena.
 static bool set_states(Run *run, const NpzMember *states, int count)
 {
     for (int i = 0; i < count; i++) {
         const NpyArray *array = &states[i].array;
-        float *values = ARENA_ARRAY(run->call->arena, float, array->elems);
-        npy_to_float(array, values);
         rnnc_status status =
-            rnnc_state_set(run->session, states[i].name, values, (size_t)array->elems);
+            rnnc_state_set(run->session, states[i].name, (const float *)(const void *)array->data,
+                           (size_t)array->elems);
         if (status != RNNC_OK)
             return fail(run, status, states[i].name);
     }
@@ -446,25 +454,39 @@ static bool run_chunk(Run *run, unsigned char *chunk, int64_t first, int64_t tim
     return true;
 }
 
+/// One member of --state, converted to float32.
+static bool take_initial(Run *run, const char *path, const NpzMember *member)
+{
+    const rnnc_tensor_info *info = find_tensor(run, member->name);
+    if (!info || info->role != RNNC_ROLE_STATE)
+        return unknown_tensor(run, member->name, "state", RNNC_ROLE_STATE, RNNC_ROLE_STATE);
+    if (!check_shape(run, path, info, &member->array))
+        return false;
+    float *values = ARENA_ARRAY(run->call->arena, float, member->array.elems);
+    npy_to_float(&member->array, values);
+    NpzMember *taken = &run->initial[run->initial_count++];
+    *taken = *member;
+    taken->array.type = NPY_FLOAT32;
+    taken->array.data = (const unsigned char *)values;
+    return true;
+}
+
 /// --state: every state of the module must be there with this B, and nothing else.
 static bool read_initial(Run *run)
 {
     const char *path = cli_value(run->call, "state");
     if (!path)
         return true;
-    run->initial = npz_open(run->call->arena, run->call->diags, path, (Span){0});
-    bool good = run->initial != NULL;
-    for (int i = 0; good && i < run->initial->count; i++) {
-        const NpzMember *member = &run->initial->members[i];
-        const rnnc_tensor_info *info = find_tensor(run, member->name);
-        if (!info || info->role != RNNC_ROLE_STATE)
-            good = unknown_tensor(run, member->name, "state", RNNC_ROLE_STATE, RNNC_ROLE_STATE);
-        else
-            good = check_shape(run, path, info, &member->array);
-    }
+    const Npz *archive = npz_open(run->call->arena, run->call->diags, path, (Span){0});
+    if (!archive)
+        return false;
+    run->initial = ARENA_ARRAY(run->call->arena, NpzMember, archive->count + 1);
+    bool good = true;
+    for (int i = 0; i < archive->count; i++)
+        good &= take_initial(run, path, &archive->members[i]);
     for (size_t i = 0; good && i < rnnc_module_tensor_count(run->module); i++) {
         const rnnc_tensor_info *info = rnnc_module_tensor(run->module, i);
-        if (info->role == RNNC_ROLE_STATE && !npz_find(run->initial, info->name)) {
+        if (info->role == RNNC_ROLE_STATE && !npz_find(archive, info->name)) {
             diag_add(run->call->diags, DIAG_E0804, (Span){0}, "'%s' has no state '%s'", path,
                      info->name);
             good = false;
@@ -487,8 +509,9 @@ static void name_variants(const Run *run)
 
 static bool run_all(Run *run, RunResult *out)
 {
-    const NpzMember *states = run->initial ? run->initial->members : NULL;
-    int state_count = run->initial ? run->initial->count : 0;
+    const NpzMember *states = run->initial;
+    int state_count = run->initial_count;
+    list_states(run, out);
     size_t chunk_bytes = 1;
     for (int i = 0; i < run->input_count; i++)
         chunk_bytes += port_bytes(run, &run->inputs[i], run->chunk);

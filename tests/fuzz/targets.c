@@ -1,10 +1,12 @@
 // Fuzz targets: see targets.h.
 #include "targets.h"
 
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/module_note.h"
 #include "import/npz.h"
 #include "import/safetensors.h"
 
@@ -69,6 +71,20 @@ static bool run_safetensors(const unsigned char *bytes, size_t size_bytes)
     }
     arena_destroy(arena);
     return file != NULL;
+}
+
+static bool run_note(const unsigned char *bytes, size_t size_bytes)
+{
+    Arena *arena = arena_create();
+    Diags *diags = diags_create(arena);
+    const char *text = NULL;
+    size_t length = 0;
+    bool taken = module_note_find(diags, "fuzz.so", bytes, size_bytes, &text, &length);
+    check_verdict(diags, taken);
+    if (taken)
+        arena_copy(arena, text, length);
+    arena_destroy(arena);
+    return taken;
 }
 
 static unsigned char *copy(const void *bytes, size_t size_bytes)
@@ -142,7 +158,37 @@ static unsigned char *make_safetensors(size_t *out_size_bytes)
     return copy(file, sizeof file);
 }
 
+/// An ELF file of a segment and a section that both lead to one note.
+static unsigned char *make_note(size_t *out_size_bytes)
+{
+    struct {
+        Elf64_Ehdr header;
+        Elf64_Phdr segment;
+        Elf64_Shdr section;
+        Elf64_Nhdr note;
+        char owner[8], text[12];
+    } file = {.note = {5, sizeof file.text, 1}, .owner = "rnnc", .text = "{\"name\":1}"};
+    const size_t note_at = offsetof(__typeof__(file), note), note_bytes = sizeof file - note_at;
+    file.header = (Elf64_Ehdr){.e_type = ET_DYN,
+                               .e_phoff = offsetof(__typeof__(file), segment),
+                               .e_phentsize = sizeof file.segment,
+                               .e_phnum = 1,
+                               .e_shoff = offsetof(__typeof__(file), section),
+                               .e_shentsize = sizeof file.section,
+                               .e_shnum = 1};
+    memcpy(file.header.e_ident, ELFMAG, SELFMAG);
+    file.header.e_ident[EI_CLASS] = ELFCLASS64;
+    file.header.e_ident[EI_DATA] = ELFDATA2LSB;
+    file.segment =
+        (Elf64_Phdr){.p_type = PT_NOTE, .p_offset = note_at, .p_filesz = note_bytes, .p_align = 4};
+    file.section = (Elf64_Shdr){
+        .sh_type = SHT_NOTE, .sh_offset = note_at, .sh_size = note_bytes, .sh_addralign = 4};
+    *out_size_bytes = sizeof file;
+    return copy(&file, sizeof file);
+}
+
 const FuzzTarget fuzz_targets[] = {
+    {"note", run_note, make_note},
     {"npy", run_npy, make_npy},
     {"npz", run_npz, make_npz},
     {"safetensors", run_safetensors, make_safetensors},
