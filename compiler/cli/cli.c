@@ -136,7 +136,7 @@ static void fill_tables(const CliVerb *verb, GetoptTables *tables)
 
 static void report_unknown(CliCall *call, const GetoptTables *tables, const char *word, int letter)
 {
-    if (letter > 0 && letter < OPTION_BASE && strncmp(word, "--", 2) != 0) {
+    if (letter > 0 && letter < OPTION_BASE) {
         cli_usage(call, "unknown option '-%c'", letter);
         return;
     }
@@ -272,8 +272,15 @@ static int run_verb(CliCall *call, int count, char **words)
 static int dispatch(CliCall *call, int count, char **words)
 {
     int at = 1;
-    while (at < count && strncmp(words[at], "--diagnostics=", 14) == 0)
-        set_diagnostics(call, words[at++] + 14);
+    for (; at < count && strncmp(words[at], "--diagnostics", 13) == 0; at++) {
+        bool apart = words[at][13] == '\0';
+        if (words[at][13] == '=')
+            set_diagnostics(call, words[at] + 14);
+        else if (apart && at + 1 < count)
+            set_diagnostics(call, words[++at]);
+        else
+            break;
+    }
     if (at == count) {
         cli_usage(call, "no verb and no model is given");
         return EXIT_USAGE;

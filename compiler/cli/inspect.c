@@ -97,13 +97,13 @@ static void print_kernels(Arena *arena, const json_t *kernels)
     }
 }
 
-static void print_provenance(const json_t *provenance)
+static void print_provenance(json_t *provenance)
 {
     const char *key;
-    const json_t *value;
+    json_t *value;
     if (json_object_size(provenance))
         printf("\nprovenance\n");
-    json_object_foreach((json_t *)(uintptr_t)provenance, key, value)
+    json_object_foreach(provenance, key, value)
     {
         char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
         if (json_is_string(value))

@@ -31,6 +31,7 @@ typedef struct {
     int initial_count;
 } Run;
 
+/// Adds what the runtime says; `what` (or NULL) says what was tried.
 static bool fail(const Run *run, rnnc_status status, const char *what)
 {
     DiagCode code = DIAG_E0805;
@@ -42,7 +43,7 @@ static bool fail(const Run *run, rnnc_status status, const char *what)
              status == RNNC_OUT_OF_MEMORY)
         code = DIAG_E0806;
     const char *words = run->session ? rnnc_session_error(run->session) : rnnc_last_error();
-    diag_add(run->call->diags, code, (Span){0}, "%s: %s", what,
+    diag_add(run->call->diags, code, (Span){0}, "%s%s%s", what ? what : "", what ? ": " : "",
              words && words[0] ? words : rnnc_status_name(status));
     return false;
 }
@@ -162,7 +163,7 @@ static const char *wanted_shape(Arena *arena, const rnnc_tensor_info *info)
 static bool check_shape(Run *run, const char *path, const rnnc_tensor_info *info,
                         const NpyArray *array)
 {
-    bool fits = array->dim_count == info->ndim && array->elems > 0;
+    bool fits = array->dim_count == info->ndim && array->elems > 0, sizes_known = run->batch != 0;
     for (int i = 0; i < info->ndim && fits; i++) {
         int64_t *size = info->dims[i] == RNNC_DIM_BATCH || i == 0 ? &run->batch
                         : info->dims[i] == RNNC_DIM_TIME          ? &run->timesteps
@@ -181,7 +182,7 @@ static bool check_shape(Run *run, const char *path, const rnnc_tensor_info *info
                           "'%s' is %s, but '%s' of the module is %s", path,
                           npy_shape_text(arena, array->dims, array->dim_count), info->name,
                           wanted_shape(arena, info));
-    if (run->batch)
+    if (sizes_known)
         diag_help(diag, "here B is %" PRId64 "%s", run->batch,
                   run->timesteps ? arena_format(arena, " and T is %" PRId64, run->timesteps) : "");
     return false;
@@ -314,7 +315,7 @@ static bool create_session(Run *run)
                                     .max_batch = run->batch,
                                     .max_timesteps = run->chunk};
     rnnc_status status = rnnc_session_create(run->module, &options, &run->session);
-    return status == RNNC_OK || fail(run, status, "no session");
+    return status == RNNC_OK || fail(run, status, "cannot create a session");
 }
 
 static bool make_room(Run *run, Port *ports, int count)
@@ -346,7 +347,7 @@ static bool bind(Run *run, Port *port, int64_t timesteps)
                        .dtype = port->info->dtype,
                        .shape = shape};
     rnnc_status status = rnnc_bind(run->session, port->info->name, &tensor);
-    return status == RNNC_OK || fail(run, status, port->info->name);
+    return status == RNNC_OK || fail(run, status, NULL);
 }
 
 /// Copies the steps [first, first + timesteps) of every row between the whole array and a
@@ -373,7 +374,7 @@ static bool move_chunk(Run *run, Port *port, unsigned char *chunk, int64_t first
     rnnc_status status = to_device ? rnnc_device_write(run->session, port->device, chunk, bytes)
                                    : rnnc_device_read(run->session, chunk, port->device, bytes);
     if (status != RNNC_OK)
-        return fail(run, status, port->info->name);
+        return fail(run, status, NULL);
     if (!to_device)
         copy_chunk(run, port, chunk, first, timesteps, false);
     return true;
@@ -410,7 +411,7 @@ static bool get_states(Run *run, RunResult *out)
         rnnc_status status = rnnc_state_get(run->session, out->states[i].name,
                                             (float *)(uintptr_t)array->data, (size_t)array->elems);
         if (status != RNNC_OK)
-            return fail(run, status, out->states[i].name);
+            return fail(run, status, NULL);
     }
     return true;
 }
@@ -424,7 +425,7 @@ static bool set_states(Run *run, const NpzMember *states, int count)
             rnnc_state_set(run->session, states[i].name, (const float *)(const void *)array->data,
                            (size_t)array->elems);
         if (status != RNNC_OK)
-            return fail(run, status, states[i].name);
+            return fail(run, status, NULL);
     }
     return true;
 }

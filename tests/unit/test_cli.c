@@ -134,6 +134,8 @@ static const struct {
     {"run a.so b.so", 2, "unexpected word 'b.so'"},
     {"run model.so --inn x=x.npy", 2, "unknown option '--inn'; did you mean '--in'?"},
     {"run model.so -z", 2, "unknown option '-z'"},
+    {"run model.so --json -zq", 2, "unknown option '-z'"},
+    {"--diagnostics", 2, "wants a value"},
     {"run model.so --in", 2, "option '--in' wants a value"},
     {"inspect model.so --json=1", 2, "--json takes no value"},
     {"run model.so --chunk 1 --chunk 2", 2, "--chunk is given twice"},
@@ -200,7 +202,9 @@ END_TEST
 
 START_TEST(diagnostics_come_as_json)
 {
-    ck_assert_int_eq(rnnc(_i ? "run --diagnostics json" : "--diagnostics=json run"), 2);
+    static const char *const lines[] = {"run --diagnostics json", "--diagnostics=json run",
+                                        "--diagnostics json run"};
+    ck_assert_int_eq(rnnc(lines[_i]), 2);
     json_t *array = json_loads(error_text, 0, NULL);
     ck_assert_uint_eq(json_array_size(array), 1);
     const json_t *first = json_array_get(array, 0);
@@ -382,7 +386,7 @@ static void add_tests(TCase *tests)
     tcase_add_loop_test(tests, what_does_not_fit_is_refused, 0, sizeof refused / sizeof refused[0]);
     tcase_add_test(tests, every_verb_has_help_with_examples);
     tcase_add_test(tests, a_code_is_explained);
-    tcase_add_loop_test(tests, diagnostics_come_as_json, 0, 2);
+    tcase_add_loop_test(tests, diagnostics_come_as_json, 0, 3);
     tcase_add_test(tests, run_writes_outputs_and_states);
     tcase_add_loop_test(tests, chunks_give_the_same, 1, 5);
     tcase_add_test(tests, a_state_file_is_where_the_run_starts);
