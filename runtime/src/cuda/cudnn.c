@@ -1,0 +1,339 @@
+/* Variant cudnn, host side: one layer through cuDNN's RNN. At preparation every algorithm is tried
+ * at the session's largest B and T and timed, directly and in a CUDA graph; the fastest stays, and
+ * beside it the standard one where the fastest serves one shape only. A run is
+ *
+ *     x [B, T, I] float32 --narrow--> [T, B, I] --cudnnRNNForward--> [T, B, O] --widen--> y
+ *     states              --narrow--> state_in                state_out --widen--> states
+ *
+ * and copies nothing where the layouts agree (float32, and B or T is 1). Knows no other variant. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cudnn_algorithm.h"
+#include "variant.h"
+
+enum { TIMESTEPS_END = 65536, COPY_THREADS = 256, COPY_BLOCKS_MAX = 2048 };
+
+typedef struct {
+    const rnnc_layer_desc *desc;
+    CudnnLayer layer;
+    CudnnAlgorithm best, standard; /* standard.rnn NULL: best is the standard one */
+    CUfunction narrow, widen;
+    char reason[384];
+    rnnc_error *error;
+} CudnnState;
+
+/// Numbers of cuDNN for each rnnc_precision; the second math type is tried where the first is
+/// refused. float32 asks for FMA, as the default math may take TF32 there.
+static const struct {
+    int data_type, math_types[2];
+    size_t element_bytes;
+} precisions[] = {
+    [RNNC_FLOAT32] = {DNN_FLOAT, {DNN_FMA_MATH, DNN_FMA_MATH}, 4},
+    [RNNC_TF32] = {DNN_FLOAT, {DNN_DEFAULT_MATH, DNN_TENSOR_OP_MATH}, 4},
+    [RNNC_BFLOAT16] = {DNN_BFLOAT16, {DNN_TENSOR_OP_MATH, DNN_DEFAULT_MATH}, 2},
+    [RNNC_FLOAT16] = {DNN_HALF, {DNN_TENSOR_OP_MATH, DNN_DEFAULT_MATH}, 2},
+};
+
+void *cudnn_layer_alloc(CudnnLayer *layer, size_t bytes)
+{
+    CUdeviceptr memory = 0;
+    return layer->cuda->cuMemAlloc(&memory, bytes ? bytes : 16) ? NULL : (void *)memory;
+}
+
+void cudnn_layer_free(CudnnLayer *layer, void *memory)
+{
+    if (memory)
+        layer->cuda->cuMemFree((CUdeviceptr)memory);
+}
+
+static rnnc_status fail(CudnnState *state, int status, const char *doing)
+{
+    char words[256];
+    cudnn_status_text(state->layer.dnn, status, words, sizeof words);
+    return rnnc_error_set(state->error, RNNC_DEVICE_ERROR, "layer %s: cuDNN, %s: %s",
+                          state->desc->name, doing, words);
+}
+
+static int create_descriptors(CudnnLayer *layer)
+{
+    const CudnnLibrary *dnn = layer->dnn;
+    int status = dnn->cudnnCreate(&layer->handle);
+    if (!status)
+        status = dnn->cudnnSetStream(layer->handle, layer->stream);
+    if (!status)
+        status = dnn->cudnnCreateDropoutDescriptor(&layer->dropout);
+    if (!status)
+        status = dnn->cudnnSetDropoutDescriptor(layer->dropout, layer->handle, 0.0f, NULL, 0, 0);
+    if (!status)
+        status = dnn->cudnnCreateRNNDataDescriptor(&layer->x_data);
+    if (!status)
+        status = dnn->cudnnCreateRNNDataDescriptor(&layer->y_data);
+    CudnnTensor *const tensors[] = {&layer->h_tensor, &layer->c_tensor, &layer->matrix,
+                                    &layer->bias};
+    for (int i = 0; i < 4 && !status; i++)
+        status = dnn->cudnnCreateTensorDescriptor(tensors[i]);
+    return status;
+}
+
+static int allocate_tensors(CudnnState *state)
+{
+    CudnnLayer *layer = &state->layer;
+    const size_t rows = (size_t)layer->max_batch * (size_t)layer->max_timesteps;
+    layer->lengths = calloc((size_t)layer->max_batch, sizeof *layer->lengths);
+    layer->x = cudnn_layer_alloc(layer, rows * (size_t)layer->inputs * layer->element_bytes);
+    layer->y = cudnn_layer_alloc(layer, rows * (size_t)state->desc->outputs * layer->element_bytes);
+    int complete = layer->lengths && layer->x && layer->y;
+    for (int i = 0; i < state->desc->state_count && i < 2; i++) {
+        const size_t bytes =
+            (size_t)layer->max_batch * (size_t)state->desc->state_sizes[i] * layer->element_bytes;
+        layer->state_in[i] = cudnn_layer_alloc(layer, bytes);
+        layer->state_out[i] = cudnn_layer_alloc(layer, bytes);
+        complete =
+            complete && layer->state_in[i] && layer->state_out[i] &&
+            !layer->cuda->cuMemsetD8Async((CUdeviceptr)layer->state_in[i], 0, bytes, layer->stream);
+    }
+    return complete && !layer->cuda->cuMemsetD8Async(
+                           (CUdeviceptr)layer->x, 0,
+                           rows * (size_t)layer->inputs * layer->element_bytes, layer->stream);
+}
+
+/// Tries all algorithms and keeps the fastest; false where none runs. `reason` gets the outcome.
+static bool choose_algorithm(CudnnState *state)
+{
+    CudnnLayer *layer = &state->layer;
+    char *at = state->reason, *const end = at + sizeof state->reason;
+    for (int i = 0; i < DNN_ALGORITHMS; i++) {
+        CudnnAlgorithm tried;
+        const bool runs = cudnn_algorithm_try(layer, i, &tried);
+        if (at < end && runs)
+            at += snprintf(at, (size_t)(end - at), "%s%s %.1f us%s", i ? "; " : "",
+                           cudnn_algorithm_names[i], tried.us, tried.graph ? " in a graph" : "");
+        else if (at < end)
+            at += snprintf(at, (size_t)(end - at), "%s%s refused: %s", i ? "; " : "",
+                           cudnn_algorithm_names[i], tried.refusal);
+        if (!runs)
+            continue;
+        CudnnAlgorithm slower = tried;
+        if (!state->best.rnn || tried.us < state->best.us) {
+            slower = state->best;
+            state->best = tried;
+        }
+        if (slower.rnn && slower.algorithm == DNN_STANDARD)
+            state->standard = slower;
+        else if (slower.rnn)
+            cudnn_algorithm_close(layer, &slower);
+    }
+    return state->best.rnn != NULL;
+}
+
+static void destroy(void *memory)
+{
+    CudnnState *state = memory;
+    if (!state)
+        return;
+    CudnnLayer *layer = &state->layer;
+    const CudnnLibrary *dnn = layer->dnn;
+    cudnn_algorithm_close(layer, &state->best);
+    cudnn_algorithm_close(layer, &state->standard);
+    void *const memories[] = {
+        layer->x,           layer->y, layer->state_in[0], layer->state_in[1], layer->state_out[0],
+        layer->state_out[1]};
+    for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
+        cudnn_layer_free(layer, memories[i]);
+    const CudnnTensor tensors[] = {layer->h_tensor, layer->c_tensor, layer->matrix, layer->bias};
+    for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
+        if (tensors[i])
+            dnn->cudnnDestroyTensorDescriptor(tensors[i]);
+    if (layer->x_data)
+        dnn->cudnnDestroyRNNDataDescriptor(layer->x_data);
+    if (layer->y_data)
+        dnn->cudnnDestroyRNNDataDescriptor(layer->y_data);
+    if (layer->dropout)
+        dnn->cudnnDestroyDropoutDescriptor(layer->dropout);
+    if (layer->handle)
+        dnn->cudnnDestroy(layer->handle);
+    free(layer->lengths);
+    free(state);
+}
+
+/// to[B, A, N] = from[A, B, N], in the layer's type by `function` narrow or widen.
+static int copy(CudnnState *state, CUfunction function, const void *from, void *to, int64_t a,
+                int64_t b, int64_t n)
+{
+    const int64_t wanted = (a * b * n + COPY_THREADS - 1) / COPY_THREADS;
+    const unsigned blocks = (unsigned)(wanted < COPY_BLOCKS_MAX ? wanted : COPY_BLOCKS_MAX);
+    long long dims[3] = {a, b, n};
+    void *arguments[] = {&from, &to, &dims[0], &dims[1], &dims[2]};
+    return state->layer.cuda->cuLaunchKernel(function, blocks, 1, 1, COPY_THREADS, 1, 1, 0,
+                                             state->layer.stream, arguments, NULL);
+}
+
+/// The forward pass by the best algorithm in this shape; the standard one serves what it refuses.
+static int forward(CudnnState *state, const void *x, void *y)
+{
+    CudnnLayer *layer = &state->layer;
+    const bool largest =
+        layer->batch == layer->max_batch && layer->timesteps == layer->max_timesteps;
+    if (largest && state->best.graph && x == layer->x && y == layer->y)
+        return layer->cuda->cuGraphLaunch(state->best.graph, layer->stream) ? DNN_EXECUTION_FAILED
+                                                                            : DNN_SUCCESS;
+    const bool built_for_batch =
+        state->best.algorithm != DNN_PERSIST_DYNAMIC || layer->batch == layer->max_batch;
+    int status = DNN_NOT_SUPPORTED;
+    if (built_for_batch)
+        status = cudnn_algorithm_forward(layer, &state->best, x, y);
+    if (status && state->standard.rnn)
+        status = cudnn_algorithm_forward(layer, &state->standard, x, y);
+    return status;
+}
+
+/// Copies x and the states in, runs, copies y and the states out. A CUDA status; a failure of cuDNN
+/// in `*out_status`.
+static int run_copies(CudnnState *state, const rnnc_layer_call *call, int *out_status)
+{
+    const rnnc_layer_desc *desc = state->desc;
+    CudnnLayer *layer = &state->layer;
+    const int64_t B = call->batch, T = call->timesteps;
+    const bool sequence = desc->sequence_out || !desc->sequence_in;
+    const bool same_layout =
+        layer->element_bytes == sizeof(float) && (B == 1 || T == 1) && !state->best.graph;
+    const void *x = same_layout ? call->x : layer->x;
+    void *y = same_layout && sequence ? (void *)call->y : layer->y;
+    int failed = 0;
+    if (!same_layout)
+        failed = copy(state, state->narrow, call->x, layer->x, B, T, desc->inputs);
+    for (int i = 0; i < desc->state_count && !failed; i++)
+        failed = copy(state, state->narrow, call->states[i], layer->state_in[i], 1, B,
+                      desc->state_sizes[i]);
+    *out_status = failed ? DNN_SUCCESS : forward(state, x, y);
+    if (failed || *out_status)
+        return failed;
+    if (!sequence)
+        failed = copy(state, state->widen, layer->state_out[0], call->y, 1, B, desc->outputs);
+    else if (y != call->y)
+        failed = copy(state, state->widen, layer->y, call->y, T, B, desc->outputs);
+    for (int i = 0; i < desc->state_count && !failed; i++)
+        failed = copy(state, state->widen, layer->state_out[i], call->states[i], 1, B,
+                      desc->state_sizes[i]);
+    return failed;
+}
+
+static rnnc_status run(void *memory, const rnnc_layer_call *call)
+{
+    CudnnState *state = memory;
+    int status = call->timesteps < TIMESTEPS_END
+                     ? cudnn_layer_shape(&state->layer, (int)call->batch, (int)call->timesteps)
+                     : DNN_NOT_SUPPORTED;
+    int failed = 0;
+    if (!status)
+        failed = run_copies(state, call, &status);
+    if (failed)
+        return rnnc_error_set(state->error, RNNC_DEVICE_ERROR,
+                              "layer %s: a copy kernel failed (%d)", state->desc->name, failed);
+    return status ? fail(state, status, "forward pass") : RNNC_OK;
+}
+
+static rnnc_status set_weights(void *memory, const float *const weights[RNNC_WEIGHT_COUNT])
+{
+    CudnnState *state = memory;
+    int status = cudnn_algorithm_pack(&state->layer, &state->best, weights);
+    if (!status && state->standard.rnn)
+        status = cudnn_algorithm_pack(&state->layer, &state->standard, weights);
+    return status ? fail(state, status, "packing weights") : RNNC_OK;
+}
+
+/// Sizes that cuDNN's 32-bit interface cannot take.
+static rnnc_status check_sizes(const rnnc_cuda_layer_options *options)
+{
+    const rnnc_layer_desc *desc = options->layer;
+    if (!desc->cudnn)
+        return rnnc_error_set(options->error, RNNC_UNAVAILABLE,
+                              "layer %s: outside cuDNN's criteria", desc->name);
+    if (options->max_timesteps >= TIMESTEPS_END)
+        return rnnc_error_set(options->error, RNNC_UNAVAILABLE,
+                              "layer %s: cuDNN takes fewer than %d timesteps", desc->name,
+                              TIMESTEPS_END);
+    const int64_t widest = desc->units > desc->inputs ? desc->units : desc->inputs;
+    if (options->max_batch > INT32_MAX / widest)
+        return rnnc_error_set(options->error, RNNC_UNAVAILABLE,
+                              "layer %s: a batch of %lld is more than cuDNN takes", desc->name,
+                              (long long)options->max_batch);
+    return RNNC_OK;
+}
+
+static void fill_layer(const rnnc_cuda_layer_options *options, const CudnnLibrary *dnn,
+                       CudnnLayer *layer)
+{
+    const rnnc_layer_desc *desc = options->layer;
+    const int precision = options->module->precision;
+    *layer = (CudnnLayer){
+        .dnn = dnn,
+        .cuda = options->cuda,
+        .stream = options->stream,
+        .mode = desc->cudnn->mode,
+        .bias_mode = desc->cudnn->bias,
+        .projection = desc->cudnn->projection,
+        .data_type = precisions[precision].data_type,
+        .math_types = {precisions[precision].math_types[0], precisions[precision].math_types[1]},
+        .element_bytes = precisions[precision].element_bytes,
+        .inputs = (int)desc->inputs,
+        .units = (int)desc->units,
+        .max_batch = (int)options->max_batch,
+        .max_timesteps = (int)options->max_timesteps,
+    };
+}
+
+static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_state)
+{
+    *out_state = NULL;
+    rnnc_status result = check_sizes(options);
+    if (result)
+        return result;
+    const char *missing;
+    const CudnnLibrary *dnn = cudnn_library_open(&missing);
+    if (!dnn)
+        return rnnc_error_set(options->error, RNNC_UNAVAILABLE, "layer %s: %s",
+                              options->layer->name, missing);
+    CudnnState *state = calloc(1, sizeof *state);
+    if (!state)
+        return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "out of host memory");
+    state->desc = options->layer;
+    state->error = options->error;
+    fill_layer(options, dnn, &state->layer);
+    int status = create_descriptors(&state->layer);
+    if (options->cuda->cuModuleGetFunction(&state->narrow, options->image, "rnn_cudnn_narrow") ||
+        options->cuda->cuModuleGetFunction(&state->widen, options->image, "rnn_cudnn_widen"))
+        result =
+            rnnc_error_set(options->error, RNNC_DEVICE_ERROR,
+                           "layer %s: the image of cudnn lacks its kernels", options->layer->name);
+    else if (status)
+        result = fail(state, status, "setting up");
+    else if (!allocate_tensors(state))
+        result = rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY,
+                                "layer %s: no memory for cuDNN's tensors", options->layer->name);
+    else if (!choose_algorithm(state))
+        result = rnnc_error_set(options->error, RNNC_UNAVAILABLE, "layer %s: cuDNN: %s",
+                                options->layer->name, state->reason);
+    if (result)
+        destroy(state);
+    else
+        *out_state = state;
+    return result;
+}
+
+static const char *reason(const void *state)
+{
+    return ((const CudnnState *)state)->reason;
+}
+
+const rnnc_cuda_variant rnnc_cuda_cudnn = {
+    .kind = RNNC_VARIANT_CUDNN,
+    .prepare = prepare,
+    .set_weights = set_weights,
+    .run = run,
+    .reason = reason,
+    .destroy = destroy,
+};

@@ -1,0 +1,38 @@
+/* The CUDA driver, opened at run time: its functions as a table and the few types and numbers of
+ * its API that the runtime needs, so that building takes no CUDA headers. */
+#ifndef RNNC_CUDA_DRIVER_H
+#define RNNC_CUDA_DRIVER_H
+
+#include <stddef.h>
+
+typedef int CUresult; /* 0: success */
+typedef int CUdevice;
+typedef unsigned long long CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
+
+enum { CU_STREAM_NON_BLOCKING = 1, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1 };
+enum {
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
+    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
+};
+
+typedef struct {
+#define DRIVER_SYMBOL(name, exported, parameters) CUresult(*name) parameters;
+#include "driver_symbols.def"
+#undef DRIVER_SYMBOL
+} rnnc_cuda_driver;
+
+/* The driver, opened and initialised once a process; NULL, with the reason in `*out_reason` (static
+ * storage), where there is none or it sees no GPU. Any thread. */
+const rnnc_cuda_driver *rnnc_cuda_driver_open(const char **out_reason);
+
+#endif

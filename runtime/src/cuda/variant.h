@@ -1,0 +1,38 @@
+/* Variants, host side: one row a variant, with which the CUDA device prepares and runs a cell
+ * layer. A row's file knows its own kernels and libraries and no other row. */
+#ifndef RNNC_CUDA_VARIANT_H
+#define RNNC_CUDA_VARIANT_H
+
+#include "../device.h"
+#include "driver.h"
+
+/* What a layer is prepared with; all of it outlives the layer's state. The device's context is
+ * current in every call of a row. */
+typedef struct {
+    const rnnc_cuda_driver *cuda;
+    CUstream stream;
+    const rnnc_module_desc *module;
+    const rnnc_layer_desc *layer;
+    const rnnc_variant_desc *variant;
+    CUmodule image; /* the variant's device code, loaded; NULL: it has none */
+    int64_t max_batch, max_timesteps;
+    rnnc_error *error;
+} rnnc_cuda_layer_options;
+
+typedef struct {
+    rnnc_variant_kind kind;
+    /* Makes all that runs need but weights. RNNC_UNAVAILABLE, with the reason in the error: this
+     * variant cannot run here, the next one is tried. On failure *out_state is NULL. */
+    rnnc_status (*prepare)(const rnnc_cuda_layer_options *options, void **out_state);
+    /* Copies and packs canonical float32 weights from host memory; may synchronise. */
+    rnnc_status (*set_weights)(void *state, const float *const weights[RNNC_WEIGHT_COUNT]);
+    /* Neither allocates nor synchronises. */
+    rnnc_status (*run)(void *state, const rnnc_layer_call *call);
+    /* What was chosen at preparation, for rnnc_session_variant; NULL: the plan's reason holds. */
+    const char *(*reason)(const void *state);
+    void (*destroy)(void *state); /* NULL state is allowed */
+} rnnc_cuda_variant;
+
+extern const rnnc_cuda_variant rnnc_cuda_cudnn;
+
+#endif
