@@ -8,7 +8,7 @@
 #include "base/diag.h"
 #include "base/text.h"
 
-/// One row per operation in ops.def: OPERATION(NAME, arity, "code format", float64 evaluator).
+/// One row per operation in ops.def: OPERATION(NAME, arity, "code format", strength, evaluator).
 /// Comparisons give 1 or 0; SELECT is args[0] != 0 ? args[1] : args[2].
 typedef enum {
 #define OPERATION(name, arity, ...) OP_##name,
@@ -34,6 +34,21 @@ typedef struct {
 
 /// Appends a node, or returns an equal one that exists (hash-consing); constants fold.
 int graph_add(Graph *graph, Node node);
+
+/// The same for an operation on nodes (unused operands: 0), and for a constant.
+int graph_op(Graph *graph, Op op, int a, int b, int c);
+int graph_constant(Graph *graph, double value);
+
+/// Facts of an operation: operand count, C format (see ops.def) and its strength, name ("ADD").
+int op_arity(Op op);
+const char *op_format(Op op);
+int op_strength(Op op);
+const char *op_name(Op op);
+
+/// The operation that the cell language knows as function `name` ("exp", "tanh", ...), or OP_COUNT;
+/// and the names of all of them.
+Op op_function(const char *name);
+const char *const *op_function_names(size_t *out_count);
 
 /// Evaluates nodes 0 .. count-1 in float64; leaves read from `leaf(context, node)`.
 void graph_evaluate(const Graph *graph, double (*leaf)(const void *context, const Node *node),
