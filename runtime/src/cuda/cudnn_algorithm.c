@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "float16.h"
+
 enum { WARM_RUNS = 2, TIMED_RUNS = 3, PROJECTION_PRODUCT = 8 };
 
 const char *const cudnn_algorithm_names[DNN_ALGORITHMS] = {
@@ -208,37 +210,6 @@ void cudnn_algorithm_close(CudnnLayer *layer, CudnnAlgorithm *algorithm)
     *algorithm = (CudnnAlgorithm){.algorithm = algorithm->algorithm};
 }
 
-static uint16_t to_half(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
-    const uint32_t magnitude = bits & 0x7fffffffu;
-    if (magnitude >= 0x7f800000u) // infinity and NaN
-        return (uint16_t)(sign | 0x7c00u | (magnitude > 0x7f800000u ? 0x200u : 0u));
-    if (magnitude >= 0x477ff000u) // rounds beyond 65504
-        return (uint16_t)(sign | 0x7c00u);
-    if (magnitude < 0x38800000u) { // subnormal: let float addition round it
-        float rounded;
-        memcpy(&rounded, &magnitude, sizeof rounded);
-        rounded += 0.5f; // the last mantissa bit is now 2^-24, the half's step
-        uint32_t step;
-        memcpy(&step, &rounded, sizeof step);
-        return (uint16_t)(sign | (step - 0x3f000000u));
-    }
-    const uint32_t rebased = magnitude - 0x38000000u;
-    return (uint16_t)(sign | ((rebased + 0xfffu + (rebased >> 13 & 1u)) >> 13));
-}
-
-static uint16_t to_bfloat16(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if ((bits & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)(bits >> 16 | 0x40u);
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
-}
-
 /// Writes `count` values in the layer's type; NULL `from`: zeros.
 static void narrow(const CudnnLayer *layer, const float *from, size_t count, char *to)
 {
@@ -248,7 +219,8 @@ static void narrow(const CudnnLayer *layer, const float *from, size_t count, cha
         memcpy(to, from, count * sizeof(float));
     else
         for (size_t i = 0; i < count; i++) {
-            uint16_t bits = layer->data_type == DNN_HALF ? to_half(from[i]) : to_bfloat16(from[i]);
+            uint16_t bits =
+                layer->data_type == DNN_HALF ? rnnc_to_float16(from[i]) : rnnc_to_bfloat16(from[i]);
             memcpy(to + 2 * i, &bits, sizeof bits);
         }
 }
