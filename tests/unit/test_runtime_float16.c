@@ -26,8 +26,8 @@ static const struct {
     {1.0f + 0x1p-11f, 0x3c00},
     {1.0f + 0x3p-11f, 0x3c02},
     {1.0f + 0x1.1p-11f, 0x3c01},
-    {0x1.ffcp-15f, 0x03ff},
-    {0x1.ffep-15f, 0x0400},
+    {0x1.ff8p-15f, 0x03ff},
+    {0x1.ffcp-15f, 0x0400},
 };
 
 static const struct {
