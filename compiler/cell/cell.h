@@ -1,5 +1,5 @@
-// Cells: a `.cell` file parsed, checked and scheduled. A step is a list of phases; each phase is one
-// matrix product with one operand vector (exchanged between the units) and then a pointwise
+// Cells: a `.cell` file parsed, checked and scheduled. A step is a list of phases; each phase is
+// one matrix product with one operand vector (exchanged between the units) and then a pointwise
 // function over units:
 //
 //     phase 0: [R.i R.f R.g R.o] * h      -> pointwise: i f g o c' h'            (lstm: one phase)
@@ -40,18 +40,18 @@ typedef struct {
 } CellCarry;
 
 typedef struct {
-    Matrix matrix;      ///< MATRIX_R or MATRIX_P; meaningless when row_count is 0
+    Matrix matrix;            ///< MATRIX_R or MATRIX_P; meaningless when row_count is 0
     int rows[CELL_GATES_MAX]; ///< gate indices within the matrix, in order (P: {0})
-    int row_count;      ///< 0: no product in this phase (indrnn)
+    int row_count;            ///< 0: no product in this phase (indrnn)
     bool operand_is_state;
-    int operand;        ///< index of the state (its value before the step) or of the carry
+    int operand; ///< index of the state (its value before the step) or of the carry
     Domain operand_domain, domain; ///< of the operand; of the pointwise function and the product
     int states[CELL_STATES_MAX];   ///< states whose new value this phase computes
     int state_count;
 } CellPhase;
 
-/// Leaves of the graph and what Node.index means: OP_INPUT (W gate), OP_PRODUCT (index into
-/// products of R: gate; of P: gate count of R), OP_BIAS (b gate), OP_RECURRENT_BIAS (rb gate),
+/// Leaves of the graph and what Node.index means: OP_INPUT (W gate), OP_PRODUCT (gate of R, or
+/// CELL_GATES_MAX for P; args[0] is the operand), OP_BIAS (b gate), OP_RECURRENT_BIAS (rb gate),
 /// OP_PARAMETER (p gate), OP_STATE (state, value before the step).
 typedef struct {
     const char *name, *title;
@@ -82,8 +82,8 @@ typedef struct {
 const Cell *cell_load(Arena *arena, Diags *diags, Span span, const char *name, const char *beside,
                       const CellBinding *binding);
 
-/// Names of the built-in cells, in table order.
-const char *const *cell_names(size_t *out_count);
+/// Names of the built-in cells in alphabetical order.
+const char *const *cell_names(Arena *arena, size_t *out_count);
 
 /// Prints `rnnc cells`: name, title, states, gates, phases.
 void cell_print_table(Arena *arena, Text *out);

@@ -54,9 +54,9 @@ const char *const *op_function_names(size_t *out_count);
 void graph_evaluate(const Graph *graph, double (*leaf)(const void *context, const Node *node),
                     const void *context, double *out_values);
 
-/// Appends to `graph` the reverse-mode derivative: given the node indices `outputs[n]` and the nodes
-/// that hold their adjoints `seeds[n]`, returns for each of `inputs[m]` (leaf nodes) the node index
-/// of its adjoint in `out_adjoints[m]` (a constant 0 where there is no path).
+/// Appends to `graph` the reverse-mode derivative: given the node indices `outputs[n]` and the
+/// nodes that hold their adjoints `seeds[n]`, returns for each of `inputs[m]` (leaf nodes) the node
+/// index of its adjoint in `out_adjoints[m]` (a constant 0 where there is no path).
 void graph_differentiate(Graph *graph, const int *outputs, const int *seeds, int output_count,
                          const int *inputs, int input_count, int *out_adjoints);
 
