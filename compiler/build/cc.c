@@ -1,5 +1,6 @@
 // Cc: child processes, each with its output in a file, so that messages of parallel calls stay
 // whole.
+#define _GNU_SOURCE // posix_spawn_file_actions_addchdir_np
 #include "build/cc.h"
 
 #include <errno.h>
