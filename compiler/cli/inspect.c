@@ -1,13 +1,6 @@
 // inspect: prints what a module holds from the descriptor in its ELF note, without loading it. The
-// descriptor is a JSON object:
-//
-//     {"name", "rnnc" (version), "abi": [major, minor], "batch", "timesteps" (0: any), "precision",
-//      "tensors": [{"name", "role", "dtype", "dims": [-1: B, -2: T]}],
-//      "layers": [{"name", "kind", "inputs", "outputs", "variants": [{"name", "reason"}]}],
-//      "kernels": [{"name", "arch", "registers", "spill_bytes", "shared_bytes"}],
-//      "provenance": {...}, "plan": text}
-//
-// What is missing is left out of the text; what is unknown shows with --json.
+// descriptor is the JSON object that emit/note.c describes. What is missing is left out of the
+// text; what is unknown shows with --json.
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -28,31 +21,26 @@ static const char *word(Arena *arena, const json_t *object, const char *key)
     return "";
 }
 
-static const char *dims_text(Arena *arena, const json_t *dims)
+/// The array as "a, b", of words and numbers.
+static const char *list_text(Arena *arena, const json_t *array)
 {
     Text text = {.arena = arena};
-    text_add(&text, "[");
-    for (size_t i = 0; i < json_array_size(dims); i++) {
-        const json_t *dim = json_array_get(dims, i);
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        const json_t *item = json_array_get(array, i);
+        const char *string = json_string_value(item);
         text_add(&text, i ? ", " : "");
-        if (json_is_string(dim))
-            text_add(&text, json_string_value(dim));
-        else if (json_integer_value(dim) < 0)
-            text_add(&text, json_integer_value(dim) == -1 ? "B" : "T");
+        if (string)
+            text_add(&text, string);
         else
-            text_addf(&text, "%" PRId64, (int64_t)json_integer_value(dim));
+            text_addf(&text, "%" PRId64, (int64_t)json_integer_value(item));
     }
-    text_add(&text, "]");
     return text_string(&text);
 }
 
-static void print_size(Arena *arena, const json_t *root, const char *key)
+static void print_fact(const char *name, const char *value)
 {
-    const json_t *value = json_object_get(root, key);
-    if (!json_is_integer(value))
-        return;
-    const char *text = json_integer_value(value) ? word(arena, root, key) : "any";
-    printf("%-10s %s\n", key, text);
+    if (value[0])
+        printf("%-10s %s\n", name, value);
 }
 
 static void print_tensors(Arena *arena, const json_t *tensors)
@@ -61,8 +49,8 @@ static void print_tensors(Arena *arena, const json_t *tensors)
         printf("\ntensors\n");
     for (size_t i = 0; i < json_array_size(tensors); i++) {
         const json_t *tensor = json_array_get(tensors, i);
-        printf("  %-20s %-7s %-8s %s\n", word(arena, tensor, "name"), word(arena, tensor, "role"),
-               word(arena, tensor, "dtype"), dims_text(arena, json_object_get(tensor, "dims")));
+        printf("  %-20s %-7s %-8s [%s]\n", word(arena, tensor, "name"), word(arena, tensor, "role"),
+               word(arena, tensor, "dtype"), list_text(arena, json_object_get(tensor, "shape")));
     }
 }
 
@@ -72,15 +60,10 @@ static void print_layers(Arena *arena, const json_t *layers)
         printf("\nlayers\n");
     for (size_t i = 0; i < json_array_size(layers); i++) {
         const json_t *layer = json_array_get(layers, i);
-        const json_t *variants = json_object_get(layer, "variants");
-        printf("  %-20s %-10s %s -> %s\n", word(arena, layer, "name"), word(arena, layer, "kind"),
-               word(arena, layer, "inputs"), word(arena, layer, "outputs"));
-        for (size_t j = 0; j < json_array_size(variants); j++) {
-            const json_t *variant = json_array_get(variants, j);
-            const char *name = json_string_value(variant);
-            printf("    %-18s %s\n", name ? name : word(arena, variant, "name"),
-                   word(arena, variant, "reason"));
-        }
+        const char *cell = word(arena, layer, "cell");
+        printf("  %-20s %-14s %s -> %s  %s\n", word(arena, layer, "name"),
+               cell[0] ? cell : word(arena, layer, "kind"), word(arena, layer, "inputs"),
+               word(arena, layer, "outputs"), list_text(arena, json_object_get(layer, "variants")));
     }
 }
 
@@ -90,10 +73,12 @@ static void print_kernels(Arena *arena, const json_t *kernels)
         printf("\nkernels\n");
     for (size_t i = 0; i < json_array_size(kernels); i++) {
         const json_t *kernel = json_array_get(kernels, i);
-        printf("  %-28s sm_%-4s %s registers, %s spill bytes, %s shared bytes\n",
-               word(arena, kernel, "name"), word(arena, kernel, "arch"),
-               word(arena, kernel, "registers"), word(arena, kernel, "spill_bytes"),
-               word(arena, kernel, "shared_bytes"));
+        printf("  %-20s %-14s %-12s", word(arena, kernel, "layer"), word(arena, kernel, "variant"),
+               word(arena, kernel, "arch"));
+        if (word(arena, kernel, "registers")[0])
+            printf(" %s registers, %s shared bytes;", word(arena, kernel, "registers"),
+                   word(arena, kernel, "shared_bytes"));
+        printf(" line %s\n", word(arena, kernel, "line"));
     }
 }
 
@@ -117,18 +102,10 @@ static void print_provenance(json_t *provenance)
 static void print_text(Arena *arena, const json_t *root)
 {
     const char *plan = json_string_value(json_object_get(root, "plan"));
-    const json_t *abi = json_object_get(root, "abi");
-    printf("%-10s %s\n", "name", word(arena, root, "name"));
-    if (json_array_size(abi) == 2)
-        printf("%-10s %" PRId64 ".%" PRId64 "\n", "abi",
-               (int64_t)json_integer_value(json_array_get(abi, 0)),
-               (int64_t)json_integer_value(json_array_get(abi, 1)));
-    if (word(arena, root, "rnnc")[0])
-        printf("%-10s %s\n", "rnnc", word(arena, root, "rnnc"));
-    if (word(arena, root, "precision")[0])
-        printf("%-10s %s\n", "precision", word(arena, root, "precision"));
-    print_size(arena, root, "batch");
-    print_size(arena, root, "timesteps");
+    print_fact("name", word(arena, root, "name"));
+    print_fact("abi", list_text(arena, json_object_get(root, "abi")));
+    print_fact("precision", word(arena, root, "precision"));
+    print_fact("targets", list_text(arena, json_object_get(root, "targets")));
     print_tensors(arena, json_object_get(root, "tensors"));
     print_layers(arena, json_object_get(root, "layers"));
     print_kernels(arena, json_object_get(root, "kernels"));

@@ -339,10 +339,13 @@ static size_t make_elf(unsigned char *file, const char *text, bool by_section)
 }
 
 static const char descriptor[] =
-    "{\"name\":\"tiny\",\"abi\":[1,0],\"batch\":0,\"timesteps\":100,"
-    "\"tensors\":[{\"name\":\"x\",\"role\":\"input\",\"dtype\":\"float32\",\"dims\":[-1,-2,8]}],"
-    "\"layers\":[{\"name\":\"l0\",\"kind\":\"cell\",\"inputs\":8,\"outputs\":4,"
-    "\"variants\":[{\"name\":\"cpu\",\"reason\":\"always\"}]}]}";
+    "{\"name\": \"tiny\", \"abi\": [1, 0], \"precision\": \"tf32\", \"targets\": [\"cpu\"],"
+    "\"tensors\": [{\"name\": \"x\", \"role\": \"input\", \"dtype\": \"float32\","
+    "\"shape\": [\"B\", \"T\", 8]}],"
+    "\"layers\": [{\"name\": \"l0\", \"kind\": \"cell\", \"cell\": \"gru\", \"inputs\": 8,"
+    "\"outputs\": 4, \"variants\": [\"stepwise\", \"cpu\"]}],"
+    "\"kernels\": [{\"layer\": \"l0\", \"variant\": \"stepwise\", \"arch\": \"sm_90\","
+    "\"registers\": 32, \"shared_bytes\": 0, \"line\": 5}]}";
 
 START_TEST(inspect_reads_the_note)
 {
@@ -351,12 +354,12 @@ START_TEST(inspect_reads_the_note)
     ck_assert(file_write(arena, diags, in_folder("m.so"), file, size_bytes));
     ck_assert_int_eq(rnnc("inspect @/m.so"), 0);
     ck_assert_ptr_nonnull(strstr(out_text, "name       tiny"));
-    ck_assert_ptr_nonnull(strstr(out_text, "batch      any"));
     ck_assert_ptr_nonnull(strstr(out_text, "[B, T, 8]"));
-    ck_assert_ptr_nonnull(strstr(out_text, "l0"));
+    ck_assert_ptr_nonnull(strstr(out_text, "8 -> 4  stepwise, cpu"));
+    ck_assert_ptr_nonnull(strstr(out_text, "32 registers, 0 shared bytes; line 5"));
     ck_assert_int_eq(rnnc("inspect @/m.so --json"), 0);
     json_t *root = json_loads(out_text, 0, NULL);
-    ck_assert_int_eq(json_integer_value(json_object_get(root, "timesteps")), 100);
+    ck_assert_str_eq(json_string_value(json_object_get(root, "precision")), "tf32");
     json_decref(root);
 }
 END_TEST
