@@ -22,20 +22,21 @@ typedef struct {
     LayerKind kind;
     const char *name; ///< "enc", or "enc/0" within a stack
     const SpecLayer *spec;
-    int64_t inputs, outputs; ///< features per step; an embedding's inputs is the vocabulary
+    int64_t inputs, outputs;   ///< features per step; an embedding's inputs is the vocabulary
     int64_t units, projection; ///< projection 0: none
-    bool sequence_in;  ///< [B, T, inputs]; false: [B, inputs]
-    bool sequence_out; ///< cells: return_sequences
+    int stack_index;           ///< 0 outside a stack
+    bool sequence_in;          ///< [B, T, inputs]; false: [B, inputs]
+    bool sequence_out;         ///< cells: return_sequences
     bool return_state, stateful;
     const Cell *cell;
-    Activation activation;            ///< dense, activation layers
-    Weight weights[WEIGHT_COUNT];     ///< name NULL: the layer has none of this kind
+    Activation activation;        ///< dense, activation layers
+    Weight weights[WEIGHT_COUNT]; ///< name NULL: the layer has none of this kind
 } Layer;
 
 typedef struct {
     const Spec *spec;
     const char *name;
-    bool tokens; ///< input is int32 tokens [B, T]; else float32 features [B, T, features]
+    bool tokens;      ///< input is int32 tokens [B, T]; else float32 features [B, T, features]
     int64_t features; ///< or the vocabulary
     int64_t batch, timesteps; ///< 0: any
     Layer *layers;

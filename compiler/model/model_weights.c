@@ -1,0 +1,112 @@
+// Weights of a model: see model_weights.h.
+#include "model/model_weights.h"
+
+#include "base/file.h"
+#include "import/weights.h"
+
+static const char *const kinds[WEIGHT_COUNT] = {
+    [WEIGHT_W] = "W", [WEIGHT_R] = "R", [WEIGHT_b] = "b", [WEIGHT_rb] = "rb",
+    [WEIGHT_p] = "p", [WEIGHT_P] = "P", [WEIGHT_E] = "E"};
+
+static void name_weight(Arena *arena, Layer *layer, int kind, int64_t rows, int64_t columns)
+{
+    if (rows > 0)
+        layer->weights[kind] =
+            (Weight){.name = arena_format(arena, "%s/%s", layer->name, kinds[kind]),
+                     .rows = rows,
+                     .columns = columns};
+}
+
+/// The size of the vectors that R multiplies: H, or P where the state is projected.
+static int64_t recurrent_size(const Layer *layer)
+{
+    for (int p = 0; p < layer->cell->phase_count; p++)
+        if (layer->cell->phases[p].row_count && layer->cell->phases[p].matrix == MATRIX_R)
+            return layer_domain_size(layer, layer->cell->phases[p].operand_domain);
+    return layer->units;
+}
+
+static void name_cell_weights(Arena *arena, Layer *layer)
+{
+    const Cell *cell = layer->cell;
+    int64_t units = layer->units;
+    name_weight(arena, layer, WEIGHT_W, cell->W.count * units, layer->inputs);
+    name_weight(arena, layer, WEIGHT_R, cell->R.count * units, recurrent_size(layer));
+    name_weight(arena, layer, WEIGHT_b, cell->b.count * units, 1);
+    name_weight(arena, layer, WEIGHT_rb, cell->rb.count * units, 1);
+    name_weight(arena, layer, WEIGHT_p, cell->p.count * units, 1);
+    name_weight(arena, layer, WEIGHT_P, cell->has_projection ? layer->projection : 0, units);
+}
+
+void model_name_weights(Arena *arena, Layer *layer)
+{
+    if (layer->kind == LAYER_CELL)
+        name_cell_weights(arena, layer);
+    if (layer->kind == LAYER_EMBEDDING)
+        name_weight(arena, layer, WEIGHT_E, layer->inputs, layer->outputs);
+    if (layer->kind != LAYER_DENSE)
+        return;
+    name_weight(arena, layer, WEIGHT_W, layer->outputs, layer->inputs);
+    name_weight(arena, layer, WEIGHT_b, layer->spec->use_bias.value ? layer->outputs : 0, 1);
+}
+
+static int gate_count(const Layer *layer, int kind)
+{
+    const Cell *cell = layer->cell;
+    if (!cell)
+        return 1;
+    const int counts[WEIGHT_COUNT] = {
+        [WEIGHT_W] = cell->W.count,   [WEIGHT_R] = cell->R.count, [WEIGHT_b] = cell->b.count,
+        [WEIGHT_rb] = cell->rb.count, [WEIGHT_p] = cell->p.count, [WEIGHT_P] = 1};
+    return counts[kind];
+}
+
+static const char *wanted_cell(const Layer *layer)
+{
+    if (layer->kind == LAYER_CELL)
+        return layer->cell->name;
+    return layer->kind == LAYER_DENSE ? "dense" : "embedding";
+}
+
+static WantedLayer want(Arena *arena, Layer *layer)
+{
+    WantedLayer wanted = {.layer = layer->name,
+                          .stack = layer->spec->name.text,
+                          .stack_index = layer->stack_index,
+                          .cell = wanted_cell(layer),
+                          .last_only_bias_n = layer->cell && layer->cell->rb.count > 0};
+    for (int kind = 0; kind < WEIGHT_COUNT; kind++) {
+        Weight *weight = &layer->weights[kind];
+        if (!weight->name)
+            continue;
+        float *data = ARENA_ARRAY(arena, float, weight->rows * weight->columns);
+        weight->data = data;
+        wanted.tensors[wanted.tensor_count++] = (struct WantedTensor){
+            kinds[kind], weight->rows, weight->columns, gate_count(layer, kind), data};
+    }
+    return wanted;
+}
+
+bool model_fill_weights(Arena *arena, Diags *diags, Model *model)
+{
+    const Spec *spec = model->spec;
+    WantedLayer *wanted = ARENA_ARRAY(arena, WantedLayer, model->layer_count);
+    int64_t *units = ARENA_ARRAY(arena, int64_t, model->layer_count);
+    int count = 0;
+    for (int i = 0; i < model->layer_count; i++) {
+        if (model->layers[i].kind == LAYER_ACTIVATION)
+            continue;
+        units[count] = model->layers[i].units;
+        wanted[count++] = want(arena, &model->layers[i]);
+    }
+    if (!spec->weights_file.text) {
+        weights_draw((uint64_t)spec->seed.value, wanted, count, units);
+        return true;
+    }
+    const char *path = file_beside(arena, spec->path, spec->weights_file.text);
+    const Safetensors *file = safetensors_open(arena, diags, path, spec->weights_file.span);
+    WeightsConvention convention =
+        spec->convention == CONVENTION_PYTORCH ? WEIGHTS_PYTORCH : WEIGHTS_CANONICAL;
+    return file && weights_fill(arena, diags, spec->weights_file.span, file, convention,
+                                spec->weights_prefix.text, wanted, count);
+}
