@@ -4,6 +4,7 @@
 #define RNNC_SPEC_SPEC_H
 
 #include "base/diag.h"
+#include "base/text.h"
 
 /// A size that may be `any`: then `any` is true and value is 0.
 typedef struct {
@@ -31,29 +32,24 @@ typedef struct {
 } SpecNumber;
 
 /// `tanh`, `{leaky_relu: 0.05}`, `{affine: [0.5, 0.25]}` or `{expr: "..."}`; `span` covers key and
-/// value (`activation: {leaky_relu: 0.05}`), `value_span` the value alone.
+/// value (`activation: {leaky_relu: 0.05}`), `value_span` the value alone (the text of an
+/// expression).
 typedef struct {
-    const char *name; ///< NULL: not given
-    const char *expression;
+    const char *name;       ///< NULL: not given and without a default; "expr" for an expression
+    const char *expression; ///< NULL unless name is "expr"
     double parameters[4];
     int parameter_count;
     Span span, value_span;
 } SpecActivation;
 
-typedef enum {
-    SPEC_CELL,
-    SPEC_EMBEDDING,
-    SPEC_DENSE,
-    SPEC_DROPOUT,
-    SPEC_ACTIVATION
-} SpecLayerKind;
+typedef enum { SPEC_CELL, SPEC_EMBEDDING, SPEC_DENSE, SPEC_DROPOUT, SPEC_ACTIVATION } SpecLayerKind;
 
 typedef struct {
     SpecLayerKind kind;
-    SpecText name; ///< never NULL text after checking: `l<position>` (0-based) where not given
-    Span span;     ///< the layer's first key
-    SpecText cell; ///< built-in name or path
-    SpecInteger units;      ///< cell, dense; embedding's width
+    SpecText name;     ///< never NULL text after checking: `l<position>` (0-based) where not given
+    Span span;         ///< the layer's first key
+    SpecText cell;     ///< built-in name or path
+    SpecInteger units; ///< cell, dense; embedding's width
     SpecInteger projection; ///< 0: none
     SpecInteger layers;     ///< stack depth, 1 unless given
     SpecActivation activation, recurrent_activation, output_activation;
@@ -75,7 +71,8 @@ typedef struct {
 typedef struct {
     const char *path;
     const Source *source;
-    const char *name;
+    const char *name; ///< `name:`, or the file's name without folder and ending
+    SpecText model_name;
     SpecInteger features; ///< 0 where tokens are given
     SpecInteger tokens;   ///< 0 where features are given
     SpecSize batch, timesteps;
@@ -90,17 +87,20 @@ typedef struct {
     SpecText *targets; ///< "cpu", "sm_NN"; empty: the command line or the default decides
     int target_count;
     SpecText weights_file; ///< NULL text: none
-    Convention convention;
+    Convention convention; ///< given wherever weights_file is
+    Span convention_span;
     SpecText weights_prefix;
-    SpecInteger seed;  ///< used where no file is given (default 0)
+    SpecInteger seed; ///< used where no file is given (default 0)
 } Spec;
 
 /// Reads `path`. Adds E00xx to E02xx and returns NULL where any error was found; warnings alone
 /// return a spec.
 const Spec *spec_read(Arena *arena, Diags *diags, const char *path);
 
-/// The reference page of all keys (`docs/spec.md`, from the schema table), and `precision` words.
-void spec_print_reference(void *text_out);
+/// Appends the reference page of all keys (`docs/spec.md`), made from the schema table.
+void spec_print_reference(Text *out);
+
+/// "float32", "tf32", ...
 const char *precision_name(Precision precision);
 
 #endif
