@@ -190,7 +190,7 @@ static const char *other_variant(const Runner *runner, const char *variant, char
     const char *layer;
     for (size_t k = 0; variant && (layer = rnnc_session_layer(runner->session, k)); k++) {
         const char *why = NULL, *name = rnnc_session_variant(runner->session, layer, &why);
-        if (!name || strcmp(name, variant) != 0) {
+        if (!name || strncmp(name, variant, strcspn(variant, ":")) != 0) {
             snprintf(reason, 200, "%s runs instead: %s", name ? name : "nothing", why ? why : "");
             return reason;
         }
