@@ -83,8 +83,8 @@ sanitized() {
         return
     fi
     for part in lstm-H7- gru_before-H7- slstm-H7- lstmp-H7- stack-text; do
-        if "$sanitizer" --tool "$1" --error-exitcode 9 "$build/tests/conform" --run "$modules" \
-            --device cuda --filter "$part" >"$folder/log" 2>&1; then
+        if "$sanitizer" --tool "$1" --error-exitcode 9 "$build/tests/conform/conform" \
+            --run "$modules" --device cuda --filter "$part" >"$folder/log" 2>&1; then
             add "$1 $part" 1 0 0
         else
             grep -E '^=========|^FAIL' "$folder/log" | head -n 20
@@ -93,8 +93,8 @@ sanitized() {
     done
 }
 
-suite conform "$build/tests/conform" --run "$modules" --device cuda
-suite probes "$build/tests/probes" --run "$modules"
+suite conform "$build/tests/conform/conform" --run "$modules" --device cuda
+suite probes "$build/tests/conform/probes" --run "$modules"
 score
 if [ -n "$sanitize" ]; then
     sanitized memcheck
