@@ -132,7 +132,7 @@ static void check_activations(Arena *arena, const Layer *layer, const struct Kno
                      known->called, reasons);
     check_activation(arena, &cell->recurrent_activation, known->recurrent_activation,
                      &spec->recurrent_activation, "recurrent_activation", known->called, reasons);
-    if (spec->output_activation.name || spec->output_activation.expression)
+    if (spec->output_activation.span.source)
         check_activation(arena, &cell->output_activation, known->output_activation,
                          &spec->output_activation, "output_activation", known->called, reasons);
 }
