@@ -130,21 +130,13 @@ static bool choose_device(Planner *planner, const int *arches, int arch_count)
     return arch_count == 0 || merged;
 }
 
-/// The factor that `unroll` asks for; adds E0605 where `true` has no number of steps to take.
-static int64_t asked_unroll(Planner *planner)
+/// The factor that `unroll` asks for; `true` is all timesteps, which the spec holds to a number.
+static int64_t asked_unroll(const Model *model)
 {
-    const Model *model = planner->plan->model;
     const SpecUnroll *unroll = &model->spec->unroll;
     if (unroll->is_auto)
         return -1;
-    if (unroll->factor != INT64_MAX)
-        return unroll->factor;
-    if (model->timesteps == 0) {
-        Diag *diag = diag_add(planner->diags, DIAG_E0605, unroll->span,
-                              "'unroll: true' needs a fixed number of timesteps");
-        diag_help(diag, "give 'timesteps' a number, or take 'unroll: auto' or 'unroll: 8'");
-    }
-    return model->timesteps;
+    return unroll->factor == INT64_MAX ? model->timesteps : unroll->factor;
 }
 
 static void refuse(Planner *planner, LayerPlan *layer, const Variant *variant, Reasons reasons)
@@ -352,11 +344,11 @@ static void check_requirement(Planner *planner)
     if (spec->cudnn != CUDNN_REQUIRE)
         return;
     if (!planner->plan->device) {
-        Diag *diag = diag_add(planner->diags, DIAG_E0606, spec->cudnn_span,
+        Diag *diag = diag_add(planner->diags, DIAG_E0605, spec->cudnn_span,
                               "'cudnn: require' needs a GPU target, and cpu is the only one");
         diag_help(diag, "add a GPU to the targets: targets: [sm_90, cpu]");
     } else if (!policy->automatic && !policy->all && !is_named(policy, cudnn)) {
-        Diag *diag = diag_add(planner->diags, DIAG_E0606, spec->cudnn_span,
+        Diag *diag = diag_add(planner->diags, DIAG_E0605, spec->cudnn_span,
                               "'cudnn: require' and variant '%s' exclude each other",
                               policy->named_count ? policy->named[0]->name : "");
         diag_help(diag, "take 'cudnn: auto', or 'variant: cudnn'");
@@ -407,7 +399,7 @@ const Plan *plan_make(Arena *arena, Diags *diags, const Model *model, const int 
     read_policy(&planner, variants);
     if (!choose_device(&planner, arches, arches ? arch_count : 0))
         return NULL;
-    int64_t unroll = asked_unroll(&planner);
+    int64_t unroll = asked_unroll(model);
     check_requirement(&planner);
     check_names(&planner);
     if (diags_error_count(diags) > errors)

@@ -200,21 +200,6 @@ START_TEST(cudnn_require_makes_criteria_errors)
 }
 END_TEST
 
-START_TEST(unroll_true_needs_timesteps)
-{
-    char text[] = "rnnc: 1\n"
-                  "input: {features: 8, batch: 1, timesteps: any}\n"
-                  "layers:\n"
-                  "  - {cell: lstm, units: 16}\n"
-                  "compile: {unroll: true}\n";
-    Planned planned = planned_from(text);
-    ck_assert_ptr_nonnull(planned.model);
-    ck_assert_ptr_null(plan_for_gpu(&planned, NULL));
-    assert_contains(planned_diagnostics(&planned), "5:11: error: 'unroll: true' needs a fixed");
-    arena_destroy(planned.arena);
-}
-END_TEST
-
 START_TEST(unroll_puts_unrolled_first)
 {
     Planned planned = with_compile(lstm_spec, "unroll: 4");
@@ -278,7 +263,6 @@ int main(void)
     tcase_add_test(tests, cudnn_never_leaves_it_out);
     tcase_add_test(tests, cudnn_require_keeps_it_alone);
     tcase_add_test(tests, cudnn_require_makes_criteria_errors);
-    tcase_add_test(tests, unroll_true_needs_timesteps);
     tcase_add_test(tests, unroll_puts_unrolled_first);
     tcase_add_test(tests, explain_names_the_key);
     tcase_add_test(tests, plan_text_is_the_same_each_time);
