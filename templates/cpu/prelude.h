@@ -23,6 +23,7 @@
 typedef float rnn_f __attribute__((vector_size(RNN_LANES * 4)));
 typedef int32_t rnn_i __attribute__((vector_size(RNN_LANES * 4)));
 
+#define RNN_INFINITY __builtin_inff()
 #define RNN_INLINE static inline __attribute__((always_inline, unused))
 
 RNN_INLINE rnn_f rnn_const(float c)
@@ -99,11 +100,30 @@ RNN_INLINE rnn_f rnn_max(rnn_f a, rnn_f b)
     return rnn_blend((a > b) | (a != a), a, b);
 }
 
-/// x bounded to [low, high]; NaN stays.
-RNN_INLINE rnn_f rnn_bound(rnn_f x, float low, float high)
+/// The larger (smaller) of a bound and x, in one instruction where there is one; NaN in x stays.
+RNN_INLINE rnn_f rnn_at_least(float low, rnn_f x)
 {
-    x = rnn_blend(x < low, rnn_const(low), x);
+#if RNN_LANES == 16 && defined __AVX512F__
+    return (rnn_f)__builtin_ia32_maxps512_mask(rnn_const(low), x, x, (int16_t)-1, 4);
+#elif RNN_LANES == 8 && defined __AVX__
+    return (rnn_f)__builtin_ia32_maxps256(rnn_const(low), x);
+#elif RNN_LANES == 4 && defined __SSE__
+    return (rnn_f)__builtin_ia32_maxps(rnn_const(low), x);
+#else
+    return rnn_blend(x < low, rnn_const(low), x);
+#endif
+}
+RNN_INLINE rnn_f rnn_at_most(float high, rnn_f x)
+{
+#if RNN_LANES == 16 && defined __AVX512F__
+    return (rnn_f)__builtin_ia32_minps512_mask(rnn_const(high), x, x, (int16_t)-1, 4);
+#elif RNN_LANES == 8 && defined __AVX__
+    return (rnn_f)__builtin_ia32_minps256(rnn_const(high), x);
+#elif RNN_LANES == 4 && defined __SSE__
+    return (rnn_f)__builtin_ia32_minps(rnn_const(high), x);
+#else
     return rnn_blend(x > high, rnn_const(high), x);
+#endif
 }
 
 RNN_INLINE rnn_f rnn_copysign(rnn_f magnitude, rnn_f sign)
@@ -126,24 +146,18 @@ RNN_INLINE rnn_f rnn_sqrt(rnn_f x)
 #endif
 }
 
-/// 2^n for n in [-126, 127].
-RNN_INLINE rnn_f rnn_power_of_two(rnn_i n)
-{
-    return (rnn_f)((n + 127) << 23);
-}
-
 /// exp(x) = 2^n * (1 + p): n, and p = exp(r) - 1 on |r| <= ln(2)/2, with ln(2) split in two (Cody
-/// and Waite) and the polynomial of Cephes' expf.
+/// and Waite) and the polynomial of Cephes' expf. n is also in the low bits of `shifted`.
 typedef struct {
-    rnn_i n;
-    rnn_f p;
+    rnn_f n, shifted, p;
 } rnn_exp_parts;
+
+#define RNN_ROUNDER 12582912.0f // 1.5 * 2^23: adding it rounds to an integer
 
 RNN_INLINE rnn_exp_parts rnn_exp_reduce(rnn_f x)
 {
-    const float magic = 12582912.0f; // 1.5 * 2^23: adding it rounds to an integer
-    rnn_f shifted = x * 1.44269504088896341f + magic;
-    rnn_f n = shifted - magic;
+    rnn_f shifted = x * 1.44269504088896341f + RNN_ROUNDER;
+    rnn_f n = shifted - RNN_ROUNDER;
     rnn_f r = x - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
     rnn_f q = rnn_const(1.9875691500e-4f);
@@ -152,38 +166,52 @@ RNN_INLINE rnn_exp_parts rnn_exp_reduce(rnn_f x)
     q = q * r + 4.1665795894e-2f;
     q = q * r + 1.6666665459e-1f;
     q = q * r + 5.0000001201e-1f;
-    return (rnn_exp_parts){(rnn_i)shifted - (rnn_i)rnn_const(magic), q * (r * r) + r};
+    return (rnn_exp_parts){n, shifted, q * (r * r) + r};
 }
 
 /// value * 2^n for any n that exp can have, subnormal results included.
-RNN_INLINE rnn_f rnn_scale(rnn_f value, rnn_i n)
+RNN_INLINE rnn_f rnn_scale(rnn_f value, const rnn_exp_parts *parts)
 {
-    rnn_i half = n >> 1;
-    return value * rnn_power_of_two(half) * rnn_power_of_two(n - half);
+#if RNN_LANES == 16 && defined __AVX512F__
+    return (rnn_f)__builtin_ia32_scalefps512_mask(value, parts->n, value, (int16_t)-1, 4);
+#else
+    rnn_i n = (rnn_i)parts->shifted - (rnn_i)rnn_const(RNN_ROUNDER), half = n >> 1;
+    return value * (rnn_f)((half + 127) << 23) * (rnn_f)((n - half + 127) << 23);
+#endif
+}
+
+/// 2^n for n in [-126, 127].
+RNN_INLINE rnn_f rnn_power_of_two(const rnn_exp_parts *parts)
+{
+#if RNN_LANES == 16 && defined __AVX512F__
+    return rnn_scale(rnn_const(1), parts);
+#else
+    return (rnn_f)(((rnn_i)parts->shifted - (rnn_i)rnn_const(RNN_ROUNDER) + 127) << 23);
+#endif
 }
 
 RNN_INLINE rnn_f rnn_exp(rnn_f x)
 {
-    rnn_exp_parts parts = rnn_exp_reduce(rnn_bound(x, -105.0f, 90.0f));
-    return rnn_scale(parts.p + 1, parts.n);
+    rnn_exp_parts parts = rnn_exp_reduce(rnn_at_most(90.0f, rnn_at_least(-105.0f, x)));
+    return rnn_scale(parts.p + 1, &parts);
 }
 
-/// exp(x) - 1 without cancellation near 0.
+/// exp(x) - 1 without cancellation near 0; the last doubling is apart, for it may overflow.
 RNN_INLINE rnn_f rnn_expm1(rnn_f x)
 {
-    rnn_exp_parts parts = rnn_exp_reduce(rnn_bound(x, -18.0f, 90.0f));
-    rnn_i half = parts.n >> 1;
-    rnn_f low = rnn_power_of_two(half), high = rnn_power_of_two(parts.n - half);
-    return (parts.p * low + (low - 1 / high)) * high;
+    rnn_exp_parts parts = rnn_exp_reduce(rnn_at_most(90.0f, rnn_at_least(-18.0f, x)));
+    rnn_exp_parts less = {parts.n - 4, parts.shifted - 4, parts.p};
+    rnn_f scale = rnn_power_of_two(&less);
+    rnn_f y = (parts.p * scale + (scale - 0.0625f)) * 16;
+    return rnn_blend(rnn_abs(x) < 1e-20f, x, y);
 }
 
 /// expm1(2|x|) / (expm1(2|x|) + 2); 1 beyond 10, where float has no other value.
 RNN_INLINE rnn_f rnn_tanh(rnn_f x)
 {
-    rnn_f bounded = rnn_abs(x);
-    bounded = rnn_blend(bounded > 10.0f, rnn_const(10.0f), bounded);
+    rnn_f bounded = rnn_at_most(10.0f, rnn_abs(x));
     rnn_exp_parts parts = rnn_exp_reduce(bounded + bounded);
-    rnn_f scale = rnn_power_of_two(parts.n);
+    rnn_f scale = rnn_power_of_two(&parts);
     rnn_f e = parts.p * scale + (scale - 1);
     return rnn_copysign(e / (e + 2), x);
 }
@@ -191,7 +219,8 @@ RNN_INLINE rnn_f rnn_tanh(rnn_f x)
 /// z / (1 + z) or 1 / (1 + z) by the sign of x, z = exp(-|x|).
 RNN_INLINE rnn_f rnn_sigmoid(rnn_f x)
 {
-    rnn_f z = rnn_exp(-rnn_abs(x));
+    rnn_exp_parts parts = rnn_exp_reduce(rnn_at_least(-105.0f, -rnn_abs(x)));
+    rnn_f z = rnn_scale(parts.p + 1, &parts);
     return rnn_blend(x < 0, z, rnn_const(1)) / (1 + z);
 }
 
@@ -222,8 +251,8 @@ RNN_INLINE rnn_f rnn_log(rnn_f x)
     rnn_i is_subnormal = x < 1.17549435e-38f;
     rnn_f scaled = rnn_blend(is_subnormal, x * 8388608.0f, x);
     rnn_f y = rnn_log_of_normal(scaled, rnn_blend(is_subnormal, rnn_const(-23), rnn_const(0)));
-    y = rnn_blend(x == __builtin_inff(), x, y);
-    y = rnn_blend(x == 0, rnn_const(-__builtin_inff()), y);
+    y = rnn_blend(x == RNN_INFINITY, x, y);
+    y = rnn_blend(x == 0, rnn_const(-RNN_INFINITY), y);
     return rnn_blend((x < 0) | (x != x), rnn_const(__builtin_nanf("")), y);
 }
 
@@ -248,7 +277,7 @@ RNN_INLINE rnn_f rnn_log_sigmoid(rnn_f x)
 /// Two polynomials that meet at 475/512, the outer one in the exponent: 1 - exp(-t - t*u(t)).
 RNN_INLINE rnn_f rnn_erf(rnn_f x)
 {
-    rnn_f t = rnn_bound(rnn_abs(x), 0.0f, 4.0f), s = t * t;
+    rnn_f t = rnn_at_most(4.0f, rnn_abs(x)), s = t * t;
     rnn_f outer =
         (t * -1.72853470e-5f + 3.83197126e-4f) * s + (t * -3.88396438e-3f + 2.42546219e-2f);
     outer = outer * t - 1.06777877e-1f;

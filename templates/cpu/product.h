@@ -54,21 +54,26 @@ RNN_DEFINE_BLOCK(rnn_block_2x1, 2, 1)
 RNN_DEFINE_BLOCK(rnn_block_1x1, 1, 1)
 RNN_DEFINE_BLOCK(rnn_block_1x4, 1, 4)
 
+/// Panels that one row takes together: enough sums to hide the latency of a multiply-add.
+#if RNN_PANEL == 4
+#define RNN_ROW_PANELS 1
+#define rnn_block_row rnn_block_1x1
+#else
+#define RNN_ROW_PANELS 4
+#define rnn_block_row rnn_block_1x4
+#endif
+
 /// One row. `backwards` takes the panels from the last to the first: alternating, step by step,
 /// finds in the first-level cache what the step before has used last.
 RNN_INLINE void rnn_product_row(const float *matrix, int64_t panels, int64_t depth, const float *x,
                                 float *y, int backwards)
 {
-    int64_t whole = panels / 4 * 4;
-    if (backwards)
-        for (int64_t panel = whole - 4; panel >= 0; panel -= 4)
-            rnn_block_1x4(matrix + panel * RNN_WIDTH * depth, depth, x, 0, y + panel * RNN_WIDTH,
-                          0);
-    else
-        for (int64_t panel = 0; panel < whole; panel += 4)
-            rnn_block_1x4(matrix + panel * RNN_WIDTH * depth, depth, x, 0, y + panel * RNN_WIDTH,
-                          0);
-    for (int64_t panel = whole; panel < panels; panel++)
+    const int64_t groups = panels / RNN_ROW_PANELS, stride = RNN_ROW_PANELS * RNN_WIDTH;
+    for (int64_t i = 0; i < groups; i++) {
+        int64_t group = backwards ? groups - 1 - i : i;
+        rnn_block_row(matrix + group * stride * depth, depth, x, 0, y + group * stride, 0);
+    }
+    for (int64_t panel = groups * RNN_ROW_PANELS; panel < panels; panel++)
         rnn_block_1x1(matrix + panel * RNN_WIDTH * depth, depth, x, 0, y + panel * RNN_WIDTH, 0);
 }
 

@@ -1,0 +1,69 @@
+// Overlap: one row's product with R and, under it, part of W*x of later steps. R of one row is
+// bound by the cache that it streams from, W*x of many steps by the multipliers; taken together
+// they cost little more than the slower of the two. The sums are the same chains as in product.h,
+// so the bits are too.
+//
+//     R panels  p  p+1  p+2  p+3      one row of h, four sums each
+//     half a W panel, a quarter of k under each      eight rows of x, sixteen sums all along
+#ifndef RNN_OVERLAP_H
+#define RNN_OVERLAP_H
+
+#include "cpu/product.h"
+
+/// Panels of R above one tile of W*x; the tile's rows and vectors.
+enum { RNN_OVERLAP = 4, RNN_TILE_ROWS = 8, RNN_TILE_VECTORS = RNN_PANEL / 2 };
+
+/// W*x: half a panel of W for RNN_TILE_ROWS rows.
+typedef struct {
+    const float *panel, *x;
+    float *y;
+    int64_t depth, x_stride, y_stride;
+} rnn_tile;
+
+RNN_INLINE void rnn_row_step(const float *panel, const float *x, int64_t k, rnn_f *sums)
+{
+    RNN_UNROLL for (int i = 0; i < RNN_PANEL; i++) sums[i] +=
+        rnn_load(panel + k * RNN_WIDTH + i * RNN_LANES) * x[k];
+}
+
+RNN_INLINE void rnn_tile_step(const rnn_tile *tile, int64_t k, rnn_f *sums)
+{
+    const float *weights = tile->panel + k * RNN_WIDTH;
+    RNN_UNROLL for (int i = 0; i < RNN_TILE_ROWS * RNN_TILE_VECTORS; i++) sums[i] +=
+        rnn_load(weights + i % RNN_TILE_VECTORS * RNN_LANES) *
+        tile->x[i / RNN_TILE_VECTORS * tile->x_stride + k];
+}
+
+static __attribute__((noinline, unused)) void rnn_overlap(const rnn_tile *tile, const float *panels,
+                                                          int64_t depth, const float *x, float *y)
+{
+    const rnn_tile own = *tile;
+    rnn_f tile_sums[RNN_TILE_ROWS * RNN_TILE_VECTORS], sums[RNN_PANEL];
+    RNN_UNROLL for (int i = 0; i < RNN_TILE_ROWS * RNN_TILE_VECTORS; i++) tile_sums[i] =
+        rnn_const(0);
+    int64_t tile_k = 0;
+    for (int part = 0; part < RNN_OVERLAP; part++) {
+        const float *panel = panels + part * RNN_WIDTH * depth;
+        const int64_t tile_end = own.depth * (part + 1) / RNN_OVERLAP;
+        int64_t k = 0;
+        RNN_UNROLL for (int i = 0; i < RNN_PANEL; i++) sums[i] = rnn_const(0);
+        for (; tile_k < tile_end && k + 4 <= depth; tile_k++, k += 4) {
+            rnn_tile_step(&own, tile_k, tile_sums);
+            rnn_row_step(panel, x, k, sums);
+            rnn_row_step(panel, x, k + 1, sums);
+            rnn_row_step(panel, x, k + 2, sums);
+            rnn_row_step(panel, x, k + 3, sums);
+        }
+        for (; k < depth; k++)
+            rnn_row_step(panel, x, k, sums);
+        for (; tile_k < tile_end; tile_k++)
+            rnn_tile_step(&own, tile_k, tile_sums);
+        RNN_UNROLL for (int i = 0; i < RNN_PANEL; i++)
+            rnn_store(y + part * RNN_WIDTH + i * RNN_LANES, sums[i]);
+    }
+    RNN_UNROLL for (int i = 0; i < RNN_TILE_ROWS * RNN_TILE_VECTORS; i++)
+        rnn_store(own.y + i / RNN_TILE_VECTORS * own.y_stride + i % RNN_TILE_VECTORS * RNN_LANES,
+                  tile_sums[i]);
+}
+
+#endif
