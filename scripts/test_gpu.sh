@@ -4,7 +4,8 @@
 # Needs a GPU and CUDA's libraries, no compiler and no cmake. BUILD (default: build) holds the
 # programs and gpu_modules/, which `ninja -C BUILD gpu_modules` compiles on any machine. With
 # --sanitize compute-sanitizer (from PATH, or $COMPUTE_SANITIZER) watches a small part of the matrix
-# for memory faults and races. Exit 0: all passed; 1: not; 77: there is no GPU here.
+# for memory faults and races. Whole logs are left in BUILD/gpu_*.log.
+# Exit 0: all passed; 1: not; 77: there is no GPU here.
 set -u
 cd "$(dirname "$0")/.." || exit 3
 build=build
@@ -42,7 +43,9 @@ suite() {
     "$@" >"$folder/log" 2>&1
     code=$?
     line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$folder/log" | tail -n 1)
-    grep -v -x -F "$line" "$folder/log"
+    cp "$folder/log" "$build/gpu_$name.log"
+    grep '^FAIL' "$folder/log" | head -n 40
+    grep -v -e '^FAIL' -e '^[0-9]* passed, ' "$folder/log" | head -n 80
     if [ "$code" -eq 77 ]; then
         add "$name" 0 0 1
         return

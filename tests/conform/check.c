@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/// More failures of one module and variant are counted, not printed.
+enum { FAILURES_PRINTED = 3 };
+
 /// Results of one run, float32 as the module gives them.
 typedef struct {
     float *y, *final[NETWORK_STATES_MAX];
@@ -60,6 +63,8 @@ static void fail(const CheckRequest *request, const Sample *sample, Tally *tally
 {
     tally->failed++;
     snprintf(tally->note, sizeof tally->note, "%.190s", what);
+    if (tally->failed > FAILURES_PRINTED)
+        return;
     char line[512];
     const int length =
         snprintf(line, sizeof line, "FAIL %s %s B=%ld T=%ld: %s\n", request->network->name,

@@ -22,7 +22,7 @@ typedef struct {
     int sample_count;
 } CheckRequest;
 
-/// Runs all samples; prints one line for each failure.
+/// Runs all samples; prints a line for each of the first failures.
 void check_module(const CheckRequest *request, Tally *out);
 
 /// A session with device buffers for one network's tensors.

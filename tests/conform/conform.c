@@ -21,7 +21,9 @@
 #include "conform/cases.h"
 #include "conform/check.h"
 
-enum { VARIANTS_MAX = 4, EXIT_SKIPPED = 77 };
+enum { VARIANTS_MAX = 4, PRECISIONS = 4, EXIT_SKIPPED = 77 };
+
+static const char *const precisions[] = {"float32", "tf32", "bfloat16", "float16"};
 
 typedef struct {
     const char *build_dir, *run_dir, *device, *filter;
@@ -87,6 +89,11 @@ static void run_case(Arena *arena, Run *run, int index)
 {
     const Network *network = &run->cases.items[index];
     Sample samples[CASE_SAMPLES];
+    if (access(module_path(arena, run, network), R_OK) != 0) {
+        printf("FAIL %s: no module in %s\n", network->name, run->folder);
+        run->tallies[index][0].failed++;
+        return;
+    }
     cases_samples(network, samples);
     for (int v = 0; v < run->variant_count; v++) {
         const char *variant = run->variants[v];
@@ -181,46 +188,59 @@ static void do_all(Run *run)
             do_case(run, k);
 }
 
-/// Adds the tallies of all cases with this label, variant and precision.
-static Tally sum_of(const Run *run, const Network *like, int variant)
+/// Adds the tallies of all cases with this label and variant; `worst` by precision.
+static Tally sum_of(const Run *run, const char *label, int variant, double worst[PRECISIONS])
 {
     Tally sum = {0};
     for (int k = 0; k < run->cases.count; k++) {
         const Network *network = &run->cases.items[k];
-        if (strcmp(network->label, like->label) != 0 ||
-            strcmp(network->precision, like->precision) != 0)
-            continue;
         const Tally *tally = &run->tallies[k][variant];
+        if (strcmp(network->label, label) != 0)
+            continue;
         sum.passed += tally->passed;
         sum.failed += tally->failed;
         sum.skipped += tally->skipped;
-        sum.worst = fmax(sum.worst, tally->worst);
+        for (int p = 0; p < PRECISIONS; p++)
+            if (strcmp(network->precision, precisions[p]) == 0 && tally->passed + tally->failed)
+                worst[p] = fmax(worst[p], tally->worst);
     }
     return sum;
 }
 
 static bool is_first(const Run *run, int index)
 {
-    const Network *network = &run->cases.items[index];
     for (int k = 0; k < index; k++)
-        if (strcmp(run->cases.items[k].label, network->label) == 0 &&
-            strcmp(run->cases.items[k].precision, network->precision) == 0)
+        if (strcmp(run->cases.items[k].label, run->cases.items[index].label) == 0)
             return false;
     return true;
 }
 
+static void print_row(const Run *run, const char *label, int variant)
+{
+    double worst[PRECISIONS] = {-1.0, -1.0, -1.0, -1.0};
+    const Tally sum = sum_of(run, label, variant, worst);
+    if (!sum.passed && !sum.failed)
+        return;
+    printf("%-14s %-15s %6d %6d %7d", label, variant_label(run, variant), sum.passed, sum.failed,
+           sum.skipped);
+    for (int p = 0; p < PRECISIONS; p++)
+        if (worst[p] >= 0.0)
+            printf(" %9.4f", worst[p]);
+        else
+            printf(" %9s", "-");
+    printf("\n");
+}
+
+/// One row for each cell and variant; the last columns are the worst error over its bound.
 static void print_table(const Run *run)
 {
-    printf("%-14s %-10s %-15s %7s %7s %8s %12s\n", "cell", "precision", "variant", "passed",
-           "failed", "skipped", "worst/bound");
+    printf("%-14s %-15s %6s %6s %7s", "cell", "variant", "passed", "failed", "skipped");
+    for (int p = 0; p < PRECISIONS; p++)
+        printf(" %9s", precisions[p]);
+    printf("\n");
     for (int k = 0; k < run->cases.count; k++)
-        for (int v = 0; is_first(run, k) && v < run->variant_count; v++) {
-            const Network *network = &run->cases.items[k];
-            const Tally sum = sum_of(run, network, v);
-            if (sum.passed + sum.failed + sum.skipped)
-                printf("%-14s %-10s %-15s %7d %7d %8d %12.3f\n", network->label, network->precision,
-                       variant_label(run, v), sum.passed, sum.failed, sum.skipped, sum.worst);
-        }
+        for (int v = 0; is_first(run, k) && v < run->variant_count; v++)
+            print_row(run, run->cases.items[k].label, v);
 }
 
 /// Each reason for skipping once, with the modules it holds for.

@@ -222,6 +222,9 @@ static void do_probe(const Probe *probe, const char *build_dir, const char *run_
         counts->failed++;
     } else if (build_dir) {
         counts->passed++;
+    } else if (run_dir && access(arena_format(arena, "%s/%s.so", folder, network.name), R_OK)) {
+        printf("FAIL %s: no module in %s\n", probe->id, folder);
+        counts->failed++;
     } else if (run_dir) {
         for (size_t v = 0; v < sizeof variants / sizeof *variants; v++)
             run(arena, probe, &network, folder, variants[v], counts);
