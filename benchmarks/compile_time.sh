@@ -8,7 +8,8 @@ build=${1:-build}
 targets=${2:-sm_90,cpu}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-sed 's/timesteps: 100/timesteps: 6486/; s/unroll: auto/unroll: true/' specs/keras_leaky_lstm.yaml >"$folder/unrolled.yaml"
+sed 's/timesteps: 100/timesteps: 6486/; s/unroll: auto/unroll: true/' \
+    specs/keras_leaky_lstm.yaml >"$folder/unrolled.yaml"
 measure() {
     start=$(date +%s.%N)
     "$build/rnnc" "$2" -o "$folder/module.so" --target "$targets"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Compiles the benchmark specs with all variants and times them on the GPU: benchmarks/gpu.sh [BUILD]
+# Compiles the benchmark specs with all variants and times them on the GPU:
+#     benchmarks/gpu.sh [BUILD]
 # The last table has one row a module and variant; "x cudnn" is the ratio to cuDNN's best algorithm.
 set -eu
 cd "$(dirname "$0")/.."

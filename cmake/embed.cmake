@@ -1,5 +1,5 @@
-# Writes OUTPUT, an assembler-in-C file that embeds every file of ROOT under its path, and the headers
-# that generated C includes as include/...:
+# Writes OUTPUT, an assembler-in-C file that embeds every file of ROOT under its path, and the
+# headers that generated C includes as include/...:
 #   cmake -DROOT=... -DHEADERS=... -DDLPACK=... -DOUTPUT=... -P embed.cmake
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/*)
 file(GLOB_RECURSE headers RELATIVE ${HEADERS} ${HEADERS}/*.h)

@@ -15,4 +15,5 @@ as_root=
 [ "$(id -u)" -eq 0 ] || as_root=sudo
 $as_root apt-get update -qq
 # shellcheck disable=SC2086 # a list of words
-DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
+DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends \
+    $missing >/dev/null

@@ -18,12 +18,7 @@ typedef enum rnnc_layer_kind {
     RNNC_LAYER_ACTIVATION
 } rnnc_layer_kind;
 
-typedef enum rnnc_precision {
-    RNNC_FLOAT32,
-    RNNC_TF32,
-    RNNC_BFLOAT16,
-    RNNC_FLOAT16
-} rnnc_precision;
+typedef enum rnnc_precision { RNNC_FLOAT32, RNNC_TF32, RNNC_BFLOAT16, RNNC_FLOAT16 } rnnc_precision;
 
 /* Weights of a layer; the index into rnnc_layer_desc.weights. */
 typedef enum rnnc_weight_kind {
@@ -40,9 +35,9 @@ typedef enum rnnc_weight_kind {
 /* Public facts plus where the value lies in the module. */
 typedef struct rnnc_tensor_desc {
     rnnc_tensor_info info;
-    int32_t layer;      /* index of the layer it belongs to; -1: x and y */
-    const float *data;  /* weights: canonical float32, 64-byte aligned; else NULL */
-    double start;       /* states */
+    int32_t layer;     /* index of the layer it belongs to; -1: x and y */
+    const float *data; /* weights: canonical float32, 64-byte aligned; else NULL */
+    double start;      /* states */
 } rnnc_tensor_desc;
 
 /* One phase of a cell's step: a product of rows of R (or P) with one operand, then a pointwise
@@ -70,7 +65,7 @@ typedef struct rnnc_cpu_args {
 
 /* One instruction-set level of a layer's CPU code; the first whose `supported` is true runs. */
 typedef struct rnnc_cpu_code {
-    const char *isa;                    /* "x86-64-v4", "x86-64-v3", "baseline" */
+    const char *isa; /* "x86-64-v4", "x86-64-v3", "baseline" */
     int (*supported)(void);
     size_t packed_bytes;
     size_t (*scratch_bytes)(int64_t batch, int64_t timesteps);
@@ -93,8 +88,8 @@ typedef struct rnnc_variant_desc {
     const char *name, *reason; /* "persistent_cta"; why it stands at its place in the order */
     int32_t image;             /* index into images; -1: none (cpu) */
     int32_t threads, rows_per_cta, unroll; /* 0 where it has no meaning */
-    int64_t shared_bytes;      /* dynamic shared memory of the run kernel */
-    int64_t packed_bytes;      /* device bytes of the packed recurrent weights */
+    int64_t shared_bytes;                  /* dynamic shared memory of the run kernel */
+    int64_t packed_bytes;                  /* device bytes of the packed recurrent weights */
 } rnnc_variant_desc;
 
 /* Device code of one stub: a cubin for each target, PTX of the newest, and the whole source (stub
@@ -108,8 +103,8 @@ typedef struct rnnc_image_desc {
     const char *name; /* "l0.persistent_cta" */
     int32_t cubin_count;
     const rnnc_cubin_desc *cubins;
-    const char *ptx;    /* NUL-terminated */
-    const char *source; /* NUL-terminated, self-contained CUDA C++ */
+    const char *ptx;     /* NUL-terminated */
+    const char *source;  /* NUL-terminated, self-contained CUDA C++ */
     const char *options; /* NVRTC options but for the arch, separated by newlines */
 } rnnc_image_desc;
 
@@ -125,7 +120,7 @@ typedef struct rnnc_layer_desc {
     rnnc_layer_kind kind;
     int64_t inputs, outputs, units, projection;
     int32_t sequence_in, sequence_out, stateful;
-    int32_t weights[RNNC_WEIGHT_COUNT]; /* tensor indices; -1: none */
+    int32_t weights[RNNC_WEIGHT_COUNT];           /* tensor indices; -1: none */
     int32_t state_count, states[RNNC_STATES_MAX]; /* tensor indices */
     int64_t state_sizes[RNNC_STATES_MAX];
     int32_t input_gates, phase_count, carry_count; /* W gates; carries of the step */
@@ -145,8 +140,8 @@ typedef struct rnnc_module_desc {
     uint32_t struct_bytes;
     /* frozen above */
     const char *name;
-    const char *provenance; /* JSON object: spec path and SHA-256, versions, targets */
-    const char *plan;       /* the plan as text */
+    const char *provenance;   /* JSON object: spec path and SHA-256, versions, targets */
+    const char *plan;         /* the plan as text */
     int64_t batch, timesteps; /* 0: any */
     int32_t tokens;           /* x holds int32 tokens */
     int32_t precision;        /* rnnc_precision */

@@ -31,7 +31,7 @@ typedef enum rnnc_status {
     RNNC_BAD_MODULE = 3,       /* not an rnnc module, or of another ABI */
     RNNC_UNAVAILABLE = 4,      /* no such device, driver or library here; the message says which */
     RNNC_OUT_OF_MEMORY = 5,
-    RNNC_NOT_READY = 6, /* an input or output is not bound */
+    RNNC_NOT_READY = 6,   /* an input or output is not bound */
     RNNC_DEVICE_ERROR = 7 /* the driver, cuBLAS or cuDNN failed; the message has its words */
 } rnnc_status;
 
