@@ -42,9 +42,10 @@ static bool is_cell(const SpecLayer *spec, const char *name)
 /// The cell's name after the keys that choose a relative of it: reset_after, projection.
 static const char *cell_name(Builder *builder, const SpecLayer *spec)
 {
-    if (!spec->reset_after.value && is_cell(spec, "gru"))
+    bool fits = is_cell(spec, "gru") || (is_cell(spec, "gru_before") && !spec->reset_after.value);
+    if (is_cell(spec, "gru") && !spec->reset_after.value)
         return "gru_before";
-    if (!spec->reset_after.value && !is_cell(spec, "gru_before"))
+    if (!fits && spec->reset_after.span.source)
         diag_help(diag_add(builder->diags, DIAG_E0505, spec->reset_after.span,
                            "reset_after has no meaning for the cell '%s'", spec->cell.text),
                   "it belongs to gru; remove it here");
@@ -200,7 +201,7 @@ static void check_layer_size(Builder *builder, const Layer *layer)
 {
     for (int i = 0; i < WEIGHT_COUNT; i++) {
         const Weight *weight = &layer->weights[i];
-        if (weight->name && weight->rows > ELEMENTS_MAX / weight->columns) {
+        if (weight->columns > 0 && weight->rows > ELEMENTS_MAX / weight->columns) {
             Diag *diag = diag_add(builder->diags, DIAG_E0507, layer->spec->units.span,
                                   "'%s' would have more than 2^40 elements", weight->name);
             diag_help(diag, "this layer has %lld inputs; make units or features smaller",

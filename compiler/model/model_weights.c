@@ -1,6 +1,8 @@
 // Weights of a model: see model_weights.h.
 #include "model/model_weights.h"
 
+#include <unistd.h>
+
 #include "base/file.h"
 #include "import/weights.h"
 
@@ -87,9 +89,29 @@ static WantedLayer want(Arena *arena, Layer *layer)
     return wanted;
 }
 
+/// The arena ends the program where memory is out, so the machine is asked first.
+static bool has_memory(Diags *diags, const Model *model)
+{
+    double need = 0, have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    for (int i = 0; i < model->layer_count; i++)
+        for (int kind = 0; kind < WEIGHT_COUNT; kind++) {
+            const Weight *weight = &model->layers[i].weights[kind];
+            need += (double)weight->rows * (double)weight->columns * sizeof(float);
+        }
+    if (need < have)
+        return true;
+    Diag *diag =
+        diag_add(diags, DIAG_E0508, model->layers[0].spec->span,
+                 "the weights need %.1f GB, this machine has %.1f GB", need / 1e9, have / 1e9);
+    diag_help(diag, "check the units of all layers, or compile on a larger machine");
+    return false;
+}
+
 bool model_fill_weights(Arena *arena, Diags *diags, Model *model)
 {
     const Spec *spec = model->spec;
+    if (!has_memory(diags, model))
+        return false;
     WantedLayer *wanted = ARENA_ARRAY(arena, WantedLayer, model->layer_count);
     int64_t *units = ARENA_ARRAY(arena, int64_t, model->layer_count);
     int count = 0;

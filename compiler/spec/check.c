@@ -1,6 +1,7 @@
 // Spec checks: one function a rule.
 #include "spec/check.h"
 
+#include <stdint.h>
 #include <string.h>
 
 /// The file's name without folder and ending.
@@ -49,12 +50,25 @@ static void check_names(SpecReader *reader)
         }
 }
 
+static void check_unroll(SpecReader *reader)
+{
+    const Spec *spec = reader->spec;
+    if (spec->unroll.is_auto || spec->unroll.factor != INT64_MAX || !spec->timesteps.any)
+        return;
+    Diag *diag = diag_add(reader->diags, DIAG_E0212, spec->unroll.span,
+                          "`unroll: true` needs a fixed number of time steps");
+    diag_help(diag, "give `timesteps` a number, or `unroll` one");
+    if (spec->timesteps.span.source)
+        diag_note(diag, spec->timesteps.span, "the time steps are here");
+}
+
 static void check_weights(SpecReader *reader, const DocNode *root)
 {
     const DocEntry *weights = doc_find(root, "weights");
     if (!weights) {
-        diag_add(reader->diags, DIAG_N0201, (Span){.source = reader->spec->source},
-                 "no `weights`: they are drawn from seed 0");
+        if (diags_error_count(reader->diags) == 0)
+            diag_add(reader->diags, DIAG_N0201, (Span){.source = reader->spec->source},
+                     "no `weights`: they are drawn from seed 0");
         return;
     }
     if (weights->value->kind != DOC_MAPPING)
@@ -87,5 +101,6 @@ void spec_check(SpecReader *reader, const DocNode *root)
     spec->name = spec->model_name.text ? spec->model_name.text : stem(reader->arena, spec->path);
     check_input(reader, root);
     check_names(reader);
+    check_unroll(reader);
     check_weights(reader, root);
 }

@@ -80,14 +80,35 @@ const SchemaKey *schema_find(unsigned place, const char *name)
     return NULL;
 }
 
+/// Other frameworks' words for a key.
+static const struct {
+    const char *word, *key;
+} foreign_words[] = {
+    {"batch_size", "batch"},      {"bias", "use_bias"},
+    {"hidden", "units"},          {"hidden_size", "units"},
+    {"input_size", "features"},   {"nonlinearity", "activation"},
+    {"num_embeddings", "tokens"}, {"num_layers", "layers"},
+    {"num_units", "units"},       {"output_dim", "units"},
+    {"proj_size", "projection"},  {"sequence_length", "timesteps"},
+    {"seq_len", "timesteps"},     {"type", "cell"},
+    {"vocabulary", "tokens"},     {"linear_before_reset", "reset_after"},
+};
+
 const char *schema_nearest(unsigned place, const char *name)
 {
-    const char *names[MOST_KEYS];
+    const char *words[MOST_KEYS], *keys[MOST_KEYS];
     size_t count = 0;
     for (const SchemaKey *key = schema_keys; key->name && count < MOST_KEYS; key++)
         if (key->places & place)
-            names[count++] = key->name;
-    return text_nearest(name, names, count);
+            words[count] = key->name, keys[count++] = key->name;
+    for (size_t i = 0; i < sizeof foreign_words / sizeof foreign_words[0] && count < MOST_KEYS; i++)
+        if (schema_find(place, foreign_words[i].key))
+            words[count] = foreign_words[i].word, keys[count++] = foreign_words[i].key;
+    const char *nearest = text_nearest(name, words, count);
+    for (size_t i = 0; nearest && i < count; i++)
+        if (words[i] == nearest)
+            return keys[i];
+    return NULL;
 }
 
 const char *schema_home(const char *name)
