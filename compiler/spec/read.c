@@ -181,6 +181,18 @@ static void read_entry(SpecReader *reader, const SchemaKey *key, const DocEntry 
     }
 }
 
+/// Whether an unknown key of the mapping was already answered with "did you mean" this one.
+static bool is_misspelt(const DocNode *mapping, unsigned place, const SchemaKey *key)
+{
+    for (int i = 0; i < mapping->count; i++) {
+        const char *name = mapping->entries[i].key->text;
+        const char *nearest = schema_home(name) ? NULL : schema_nearest(place, name);
+        if (nearest && text_equal(nearest, key->name))
+            return true;
+    }
+    return false;
+}
+
 static void report_missing(SpecReader *reader, const DocNode *mapping, const SchemaKey *key,
                            const char *where)
 {
@@ -207,7 +219,8 @@ static void read_mapping(SpecReader *reader, const DocNode *mapping, unsigned pl
             read_entry(reader, key, entry, where, target);
     }
     for (const SchemaKey *key = schema_keys; key->name; key++)
-        if (key->places & place && key->status == STATUS_NEEDED && !doc_find(mapping, key->name))
+        if (key->places & place && key->status == STATUS_NEEDED && !doc_find(mapping, key->name) &&
+            !is_misspelt(mapping, place, key))
             report_missing(reader, mapping, key, where);
 }
 
