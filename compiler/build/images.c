@@ -45,6 +45,8 @@ static void print_layer(Arena *arena, const Plan *plan, int layer_index, Images 
     for (int i = 0; i < layer_plan->choice_count; i++) {
         const Choice *choice = &layer_plan->choices[i];
         Text stub = {.arena = arena};
+        if (choice->variant->print_stub && !choice->variant->stub_alone)
+            emit_cuda_cell(layer, plan->model->spec->precision, &stub);
         if (choice->variant->print_stub)
             choice->variant->print_stub(&layer_plan->context, choice, &stub);
         of_choice[i] = add_image(arena, images, layer->name, choice->variant->name, &stub);

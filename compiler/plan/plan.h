@@ -68,9 +68,9 @@ typedef struct Variant {
     /// Fills numbers and cost. Only called when applicable.
     void (*estimate)(Arena *arena, const PlanContext *context, Choice *choice);
     /// Prints what this choice adds to the stub: its RNN_* defines and the include of the skeleton.
-    /// The caller prints provenance and the cell's part (emit_cuda_cell) before it. NULL: no device
-    /// code of its own.
+    /// build_images prints the cell's part (emit_cuda_cell) before it. NULL: no device code.
     void (*print_stub)(const PlanContext *context, const Choice *choice, Text *out);
+    bool stub_alone; ///< the stub needs nothing of the cell, and nothing is printed before it
 } Variant;
 
 /// Every variant in order of name, NULL-ended.

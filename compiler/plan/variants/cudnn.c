@@ -247,4 +247,5 @@ const Variant variant_cudnn = {
     .check = check,
     .estimate = estimate,
     .print_stub = print_stub,
+    .stub_alone = true,
 };

@@ -8,9 +8,9 @@
  * and copies nothing where the layouts agree (float32, and B or T is 1). Knows no other variant. */
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "../memory.h"
 #include "cudnn_algorithm.h"
 #include "variant.h"
 
@@ -82,7 +82,7 @@ static int allocate_tensors(CudnnState *state)
 {
     CudnnLayer *layer = &state->layer;
     const size_t rows = (size_t)layer->max_batch * (size_t)layer->max_timesteps;
-    layer->lengths = calloc((size_t)layer->max_batch, sizeof *layer->lengths);
+    layer->lengths = rnnc_memory_alloc((size_t)(layer->max_batch) * sizeof *layer->lengths);
     layer->x = cudnn_layer_alloc(layer, rows * (size_t)layer->inputs * layer->element_bytes);
     layer->y = cudnn_layer_alloc(layer, rows * (size_t)state->desc->outputs * layer->element_bytes);
     int complete = layer->lengths && layer->x && layer->y;
@@ -155,8 +155,8 @@ static void destroy(void *memory)
         dnn->cudnnDestroyDropoutDescriptor(layer->dropout);
     if (layer->handle)
         dnn->cudnnDestroy(layer->handle);
-    free(layer->lengths);
-    free(state);
+    rnnc_memory_free(layer->lengths);
+    rnnc_memory_free(state);
 }
 
 /// to[B, A, N] = from[A, B, N], in the layer's type by `function` narrow or widen.
@@ -297,7 +297,7 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
     if (!dnn)
         return rnnc_error_set(options->error, RNNC_UNAVAILABLE, "layer %s: %s",
                               options->layer->name, missing);
-    CudnnState *state = calloc(1, sizeof *state);
+    CudnnState *state = rnnc_memory_alloc(sizeof *state);
     if (!state)
         return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "out of host memory");
     state->desc = options->layer;

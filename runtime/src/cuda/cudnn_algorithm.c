@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "../memory.h"
 #include "float16.h"
 
 enum { WARM_RUNS = 2, TIMED_RUNS = 3, PROJECTION_PRODUCT = 8 };
@@ -282,7 +282,7 @@ static int pack_image(CudnnLayer *layer, const CudnnAlgorithm *algorithm,
 int cudnn_algorithm_pack(CudnnLayer *layer, CudnnAlgorithm *algorithm,
                          const float *const weights[RNNC_WEIGHT_COUNT])
 {
-    char *image = calloc(1, algorithm->weight_bytes);
+    char *image = rnnc_memory_alloc(algorithm->weight_bytes);
     if (!image)
         return DNN_ALLOC_FAILED;
     int status = pack_image(layer, algorithm, weights, image);
@@ -290,6 +290,6 @@ int cudnn_algorithm_pack(CudnnLayer *layer, CudnnAlgorithm *algorithm,
     if (!status && (layer->cuda->cuStreamSynchronize(layer->stream) ||
                     layer->cuda->cuMemcpyHtoD(to, image, algorithm->weight_bytes)))
         status = DNN_EXECUTION_FAILED;
-    free(image);
+    rnnc_memory_free(image);
     return status;
 }

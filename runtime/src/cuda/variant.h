@@ -13,8 +13,8 @@ typedef struct {
     CUstream stream;
     const rnnc_module_desc *module;
     const rnnc_layer_desc *layer;
-    const rnnc_variant_desc *variant;
-    CUmodule image; /* the variant's device code, loaded; NULL: it has none */
+    const rnnc_variant_desc *variant; /* NULL: a layer without a recurrence */
+    CUmodule image;                   /* the variant's device code, loaded; NULL: it has none */
     int64_t max_batch, max_timesteps;
     rnnc_error *error;
 } rnnc_cuda_layer_options;
@@ -34,5 +34,10 @@ typedef struct {
 } rnnc_cuda_variant;
 
 extern const rnnc_cuda_variant rnnc_cuda_cudnn;
+/* Dense, embedding and activation layers; its options have no `variant`. */
+extern const rnnc_cuda_variant rnnc_cuda_pointwise;
+
+/* The row of a kind, or NULL. The table is in variants.c. */
+const rnnc_cuda_variant *rnnc_cuda_variant_find(rnnc_variant_kind kind);
 
 #endif
