@@ -4,14 +4,14 @@
 #include <stdbool.h>
 
 #include "../memory.h"
-#include "blas.h"
+#include "cublas.h"
 #include "variant.h"
 
 enum { THREADS = 256, BLOCKS_MAX = 4096 };
 
 typedef struct {
     rnnc_cuda_layer_options options;
-    rnnc_cuda_blas blas;
+    rnnc_cublas *blas;
     CUfunction embed, finish, convert;
     CUdeviceptr table;    ///< embedding: E, float32
     CUdeviceptr matrix;   ///< dense: W as operands
@@ -19,9 +19,15 @@ typedef struct {
     CUdeviceptr operands; ///< dense in 16 bits: x as operands
 } PointwiseState;
 
+static rnnc_precision precision_of(const PointwiseState *state)
+{
+    return (rnnc_precision)state->options.module->precision;
+}
+
+/// Whether operands are of 16 bits.
 static bool is_narrow(const PointwiseState *state)
 {
-    return rnnc_cuda_operand_bytes((rnnc_precision)state->options.module->precision) == 2;
+    return precision_of(state) == RNNC_BFLOAT16 || precision_of(state) == RNNC_FLOAT16;
 }
 
 static int launch(const PointwiseState *state, CUfunction function, int64_t elements,
@@ -57,7 +63,7 @@ static void destroy(void *memory)
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
         if (memories[i])
             state->options.cuda->cuMemFree(memories[i]);
-    rnnc_cuda_blas_close(&state->blas);
+    rnnc_cublas_close(state->blas);
     rnnc_memory_free(state);
 }
 
@@ -66,16 +72,17 @@ static rnnc_status allocate(PointwiseState *state)
     const rnnc_cuda_layer_options *options = &state->options;
     const rnnc_layer_desc *layer = options->layer;
     const size_t matrix = (size_t)layer->inputs * (size_t)layer->outputs;
-    const size_t operand = rnnc_cuda_operand_bytes((rnnc_precision)options->module->precision);
+    const size_t operand = is_narrow(state) ? 2 : 4;
     const size_t rows = (size_t)options->max_batch * (size_t)options->max_timesteps;
-    const char *reason;
     CUresult result = 0;
     if (layer->kind == RNNC_LAYER_EMBEDDING)
         result = options->cuda->cuMemAlloc(&state->table, matrix * sizeof(float));
     if (layer->kind != RNNC_LAYER_DENSE)
         return result ? fail(state, RNNC_OUT_OF_MEMORY, "no device memory") : RNNC_OK;
-    if (!rnnc_cuda_blas_open(options->cuda, options->stream, &state->blas, &reason))
-        return fail(state, RNNC_UNAVAILABLE, reason);
+    rnnc_status status =
+        rnnc_cublas_open(options->cuda, options->stream, options->error, &state->blas);
+    if (status != RNNC_OK)
+        return status;
     result = options->cuda->cuMemAlloc(&state->matrix, matrix * operand);
     if (!result)
         result = options->cuda->cuMemAlloc(&state->bias, (size_t)layer->outputs * sizeof(float));
@@ -147,19 +154,18 @@ static rnnc_status set_weights(void *memory, const float *const weights[RNNC_WEI
     return result ? fail(state, RNNC_DEVICE_ERROR, "copying weights failed") : RNNC_OK;
 }
 
-static int run_dense(const PointwiseState *state, const void *x, float *y, int64_t rows)
+static rnnc_status run_dense(const PointwiseState *state, const void *x, float *y, int64_t rows)
 {
     const rnnc_layer_desc *layer = state->options.layer;
-    const rnnc_precision precision = (rnnc_precision)state->options.module->precision;
-    int failed = 0;
+    CUdeviceptr from = (CUdeviceptr)x;
     if (is_narrow(state)) {
-        failed = convert(state, (CUdeviceptr)x, state->operands, rows * layer->inputs);
-        x = (const void *)state->operands;
+        if (convert(state, from, state->operands, rows * layer->inputs))
+            return fail(state, RNNC_DEVICE_ERROR, "a kernel failed to start");
+        from = state->operands;
     }
-    return failed ? failed
-                  : rnnc_cuda_blas_product(&state->blas, precision, x, rows, layer->inputs,
-                                           (const void *)state->matrix, layer->outputs, y,
-                                           layer->outputs);
+    return rnnc_cublas_multiply(state->blas, precision_of(state), from, layer->inputs,
+                                state->matrix, layer->inputs, 0.0f, (CUdeviceptr)y, layer->outputs,
+                                rows, layer->outputs, layer->inputs);
 }
 
 static rnnc_status run(void *memory, const rnnc_layer_call *call)
@@ -167,7 +173,7 @@ static rnnc_status run(void *memory, const rnnc_layer_call *call)
     PointwiseState *state = memory;
     const rnnc_layer_desc *layer = state->options.layer;
     long long rows = call->batch * call->timesteps;
-    const void *x = call->x, *bias = (const void *)state->bias;
+    const void *x = call->x;
     float *y = call->y;
     int failed = 0;
     if (layer->kind == RNNC_LAYER_EMBEDDING) {
@@ -175,11 +181,12 @@ static rnnc_status run(void *memory, const rnnc_layer_call *call)
         failed = launch(state, state->embed, rows * layer->outputs, arguments);
     } else {
         const void *from = layer->kind == RNNC_LAYER_DENSE ? y : x;
-        if (layer->kind == RNNC_LAYER_DENSE)
-            failed = run_dense(state, x, y, rows);
-        void *arguments[] = {&from, &bias, &y, &rows};
-        if (!failed)
-            failed = launch(state, state->finish, rows * layer->outputs, arguments);
+        rnnc_status status =
+            layer->kind == RNNC_LAYER_DENSE ? run_dense(state, x, y, rows) : RNNC_OK;
+        if (status != RNNC_OK)
+            return status;
+        void *arguments[] = {&from, &state->bias, &y, &rows};
+        failed = launch(state, state->finish, rows * layer->outputs, arguments);
     }
     return failed ? fail(state, RNNC_DEVICE_ERROR, "a kernel failed to start") : RNNC_OK;
 }

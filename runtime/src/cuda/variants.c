@@ -1,11 +1,13 @@
-/* The table of the variants' host sides. */
+/* The table of the variants' host sides. A row that is not built in is a null pointer. */
 #include "variant.h"
 
 const rnnc_cuda_variant *rnnc_cuda_variant_find(rnnc_variant_kind kind)
 {
-    static const rnnc_cuda_variant *const rows[] = {&rnnc_cuda_cudnn};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i]->kind == kind)
-            return rows[i];
-    return NULL;
+    static const rnnc_cuda_variant *const rows[RNNC_VARIANT_COUNT] = {
+        [RNNC_VARIANT_CUDNN] = &rnnc_cuda_cudnn,
+        [RNNC_VARIANT_STEPWISE] = &rnnc_cuda_stepwise,
+        [RNNC_VARIANT_UNROLLED] = &rnnc_cuda_unrolled,
+        [RNNC_VARIANT_PERSISTENT_CTA] = &rnnc_cuda_persistent_cta,
+    };
+    return (unsigned)kind < RNNC_VARIANT_COUNT ? rows[kind] : NULL;
 }
