@@ -37,6 +37,16 @@ static const char *list_text(Arena *arena, const json_t *array)
     return text_string(&text);
 }
 
+/// [1, 0] as "1.0".
+static const char *abi_text(Arena *arena, const json_t *abi)
+{
+    if (json_array_size(abi) != 2)
+        return "";
+    return arena_format(arena, "%" PRId64 ".%" PRId64,
+                        (int64_t)json_integer_value(json_array_get(abi, 0)),
+                        (int64_t)json_integer_value(json_array_get(abi, 1)));
+}
+
 static void print_fact(const char *name, const char *value)
 {
     if (value[0])
@@ -103,7 +113,7 @@ static void print_text(Arena *arena, const json_t *root)
 {
     const char *plan = json_string_value(json_object_get(root, "plan"));
     print_fact("name", word(arena, root, "name"));
-    print_fact("abi", list_text(arena, json_object_get(root, "abi")));
+    print_fact("abi", abi_text(arena, json_object_get(root, "abi")));
     print_fact("precision", word(arena, root, "precision"));
     print_fact("targets", list_text(arena, json_object_get(root, "targets")));
     print_tensors(arena, json_object_get(root, "tensors"));

@@ -310,6 +310,17 @@ static bool create_session(Run *run)
         run->timesteps = 1;
     if (run->chunk == 0 || run->chunk > run->timesteps)
         run->chunk = run->timesteps;
+    for (int i = 0; i < run->input_count; i++) {
+        const Port *port = &run->inputs[i];
+        if (!port->has_time || port->info->dims[1] < 0 || run->chunk == run->timesteps)
+            continue;
+        Diag *diag = diag_add(run->call->diags, DIAG_E0805, (Span){0},
+                              "--chunk %" PRId64 ": the module is compiled for %" PRId64
+                              " time steps a call",
+                              run->chunk, port->info->dims[1]);
+        diag_help(diag, "compile it with `timesteps: any` in the spec's input");
+        return false;
+    }
     rnnc_session_options options = {.device = cli_value(run->call, "device"),
                                     .variant = cli_value(run->call, "variant"),
                                     .max_batch = run->batch,

@@ -354,6 +354,7 @@ START_TEST(inspect_reads_the_note)
     ck_assert(file_write(arena, diags, in_folder("m.so"), file, size_bytes));
     ck_assert_int_eq(rnnc("inspect @/m.so"), 0);
     ck_assert_ptr_nonnull(strstr(out_text, "name       tiny"));
+    ck_assert_ptr_nonnull(strstr(out_text, "abi        1.0"));
     ck_assert_ptr_nonnull(strstr(out_text, "[B, T, 8]"));
     ck_assert_ptr_nonnull(strstr(out_text, "8 -> 4  stepwise, cpu"));
     ck_assert_ptr_nonnull(strstr(out_text, "32 registers, 0 shared bytes; line 5"));
