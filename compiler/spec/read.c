@@ -199,7 +199,7 @@ static void report_missing(SpecReader *reader, const DocNode *mapping, const Sch
     Span span = mapping->count ? mapping->entries[0].key->span : mapping->span;
     Diag *diag =
         diag_add(reader->diags, DIAG_E0202, span, "key '%s' is missing %s", key->name, where);
-    diag_help(diag, "'%s' is %s", key->name, key->help);
+    diag_help(diag, "%s: %s", key->name, key->help);
 }
 
 static void read_mapping(SpecReader *reader, const DocNode *mapping, unsigned place,
