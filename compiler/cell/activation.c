@@ -1,164 +1,248 @@
-// Activations: the table, the binding of a use, and its formula's nodes.
+// Activations: the rows of templates/activations.def found by name, and users' expressions. A
+// formula is parsed each time it is applied, straight into the graph at hand.
 #include "cell/activation.h"
 
-#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "cell/elementwise.h"
 #include "cell/expression.h"
 
 typedef struct {
-    const char *name;
-    int parameter_count;
-    double defaults[ACTIVATION_PARAMETERS_MAX];
-    const char *formula, *aliases, *doc;
+    const char *name, *aliases, *parameters, *formula, *title, *ambiguous, *readings;
 } Row;
 
 static const Row rows[] = {
-#define ACTIVATION(name, count, a, b, formula, aliases, doc)                                       \
-    {#name, count, {a, b}, formula, aliases, doc},
+#define ACTIVATION(name, aliases, parameters, formula, title, ambiguous, readings)                 \
+    {#name, aliases, parameters, formula, title, ambiguous, readings},
+#include "../../templates/activations.def"
+#undef ACTIVATION
+};
+static const char *const row_names[] = {
+#define ACTIVATION(name, ...) #name,
 #include "../../templates/activations.def"
 #undef ACTIVATION
 };
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
-/// Functions that a user may expect and why they cannot be a unit's activation.
-static const char *const not_elementwise[] = {"softmax", "log_softmax", "softmin", "layer_norm",
-                                              "norm",    "glu",         "maxout",  "cumsum",
-                                              "sum",     "mean",        "argmax",  "normalize"};
+static const struct {
+    const char *name, *reason;
+} refusals[] = {
+    {"softmax", "it divides by a sum over all units"},
+    {"log_softmax", "it subtracts a sum over all units"},
+    {"softmin", "it divides by a sum over all units"},
+    {"layer_norm", "it needs the mean and variance over all units"},
+    {"batch_norm", "it needs statistics over the batch"},
+    {"rms_norm", "it needs the mean square over all units"},
+    {"norm", "it is a sum over all units"},
+    {"sum", "it is a sum over all units"},
+    {"mean", "it is a mean over all units"},
+    {"argmax", "it compares all units"},
+    {"hardmax", "it compares all units"},
+    {"sort", "it compares all units"},
+    {"cumsum", "it adds up units before it"},
+    {"dot", "it is a sum over all units"},
+    {"matmul", "it mixes the units; write a gate of R or P: R.n*h"},
+    {"maxout", "it compares several units"},
+    {"glu", "it multiplies one half of the units by the other"},
+    {"prelu", "its slope is a weight; write a parameter of the cell: p.slope"},
+    {"rrelu", "its slope is random"},
+    {"dropout", "it is random; it is a key of the layer"},
+};
 
-/// Whether two names are equal but for case and underscores.
-static bool same_name(const char *a, size_t a_length, const char *b)
+const char *elementwise_refusal(const char *name)
 {
-    size_t i = 0;
-    for (;; i++, b++) {
-        while (i < a_length && a[i] == '_')
-            i++;
-        while (*b == '_')
-            b++;
-        if (i == a_length || *b == '\0')
-            return i == a_length && *b == '\0';
-        if (tolower((unsigned char)a[i]) != tolower((unsigned char)*b))
-            return false;
-    }
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+        if (text_equal_ignoring_case(refusals[i].name, name))
+            return refusals[i].reason;
+    return NULL;
 }
 
-static bool has_alias(const Row *row, const char *name)
+const char *elementwise_nearest(Arena *arena, const char *name, const char *const *more, int count)
 {
-    for (const char *at = row->aliases; *at; at += strspn(at, " ")) {
-        size_t length = strcspn(at, " ");
-        if (same_name(at, length, name))
+    size_t functions;
+    const char *const *function_names = op_function_names(&functions);
+    const char **all = ARENA_ARRAY(arena, const char *, ROW_COUNT + functions + (size_t)count);
+    memcpy(all, row_names, sizeof row_names);
+    memcpy(all + ROW_COUNT, function_names, functions * sizeof *all);
+    if (count)
+        memcpy(all + ROW_COUNT + functions, more, (size_t)count * sizeof *all);
+    return text_nearest(name, all, ROW_COUNT + functions + (size_t)count);
+}
+
+/// Whether the blank-separated `list` has `word`, ignoring case.
+static bool has_word(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+    while (*list) {
+        size_t next = strcspn(list, " ");
+        if (next == length && length && strncasecmp(list, word, length) == 0)
             return true;
-        at += length;
+        list += next + (list[next] == ' ');
     }
     return false;
 }
 
 static const Row *find_row(const char *name)
 {
-    for (size_t i = 0; i < ROW_COUNT; i++)
-        if (same_name(rows[i].name, strlen(rows[i].name), name) || has_alias(&rows[i], name))
+    for (int i = 0; i < ROW_COUNT; i++)
+        if (text_equal_ignoring_case(rows[i].name, name) || has_word(rows[i].aliases, name))
             return &rows[i];
     return NULL;
 }
 
-static void refuse_name(Diags *diags, Span span, const char *name)
+bool activation_is_name(const char *name)
 {
-    for (size_t i = 0; i < sizeof not_elementwise / sizeof *not_elementwise; i++)
-        if (same_name(name, strlen(name), not_elementwise[i])) {
-            Diag *diag = diag_add(diags, DIAG_E0304, span, "'%s' is not elementwise", name);
-            diag_help(diag, "an activation maps each unit by itself; '%s' needs them all", name);
-            return;
-        }
-    const char *names[ROW_COUNT];
-    for (size_t i = 0; i < ROW_COUNT; i++)
-        names[i] = rows[i].name;
-    Diag *diag = diag_add(diags, DIAG_E0303, span, "unknown activation '%s'", name);
-    const char *nearest = text_nearest(name, names, ROW_COUNT);
-    if (nearest)
-        diag_help(diag, "did you mean '%s'?", nearest);
+    return find_row(name) != NULL;
+}
+
+/// Reads the defaults of "slope=0.01 b=1" and returns how many there are.
+static int defaults(const Row *row, double *values)
+{
+    int count = 0;
+    for (const char *at = row->parameters; (at = strchr(at, '=')) != NULL; at++)
+        values[count++] = strtod(at + 1, NULL);
+    return count;
+}
+
+static bool unknown_activation(Arena *arena, Diags *diags, Span span, const char *name)
+{
+    const char *reason = elementwise_refusal(name);
+    if (reason) {
+        diag_add(diags, DIAG_E0307, span, "'%s' is no activation: %s", name, reason);
+        return false;
+    }
+    Diag *diag = diag_add(diags, DIAG_E0302, span, "unknown activation '%s'", name);
+    const char *near = elementwise_nearest(arena, name, NULL, 0);
+    if (near)
+        diag_help(diag, "did you mean '%s'?", near);
     else
-        diag_help(diag, "'rnnc activations' lists them; {expr: \"...\"} takes any formula over x");
+        diag_help(diag, "`rnnc activations` lists them; any other is written as "
+                        "{expr: \"x > 0 ? x : 0.05*x\"}");
+    return false;
+}
+
+static const char *parameter_words(Arena *arena, int count)
+{
+    return count == 0   ? "no parameter"
+           : count == 1 ? "one parameter"
+                        : arena_format(arena, "at most %d parameters", count);
 }
 
 bool activation_find(Arena *arena, Diags *diags, Span span, const char *name,
                      const double *parameters, int parameter_count, Activation *out)
 {
     const Row *row = find_row(name);
-    if (!row) {
-        refuse_name(diags, span, name);
+    if (!row)
+        return unknown_activation(arena, diags, span, name);
+    *out = (Activation){.name = row->name, .formula = row->formula, .span = span};
+    out->parameter_count = defaults(row, out->parameters);
+    if (parameter_count > out->parameter_count) {
+        diag_add(diags, DIAG_E0303, span, "activation '%s' takes %s, not %d", row->name,
+                 parameter_words(arena, out->parameter_count), parameter_count);
         return false;
     }
-    if (parameter_count > row->parameter_count) {
-        diag_add(diags, DIAG_E0305, span, "'%s' takes %d parameter%s, not %d", row->name,
-                 row->parameter_count, row->parameter_count == 1 ? "" : "s", parameter_count);
-        return false;
+    for (int i = 0; i < parameter_count; i++) {
+        out->parameters[i] = parameters[i];
+        if (!isfinite(parameters[i])) {
+            diag_add(diags, DIAG_E0303, span, "parameter %d of activation '%s' is not finite",
+                     i + 1, row->name);
+            return false;
+        }
     }
-    if (parameter_count == 0 && text_equal(row->name, "leaky_relu"))
-        diag_help(diag_add(diags, DIAG_W0301, span, "leaky_relu without a slope is 0.01 here"),
-                  "frameworks disagree (Keras 3: 0.2, Keras 2: 0.3); write leaky_relu: 0.01");
     Source *source = ARENA_NEW(arena, Source);
     *source = (Source){"activations.def", row->formula, strlen(row->formula)};
-    *out = (Activation){.name = row->name,
-                        .formula = row->formula,
-                        .source = source,
-                        .parameter_count = row->parameter_count,
-                        .span = span};
-    for (int i = 0; i < row->parameter_count; i++)
-        out->parameters[i] = i < parameter_count ? parameters[i] : row->defaults[i];
+    out->source = source;
+    if (parameter_count == 0 && has_word(row->ambiguous, name))
+        diag_add(diags, DIAG_W0301, span, "frameworks differ on '%s': %s", name, row->readings);
     return true;
 }
 
-/// Parses the formula into `graph` over the nodes x, a, b.
-static int parse_formula(Arena *arena, Diags *diags, Graph *graph, const Activation *activation,
-                         int x)
+/// What the names of a formula stand for.
+typedef struct {
+    int x;
+    const Activation *activation;
+} FormulaContext;
+
+static Value formula_variable(Parser *parser, const Token *name, bool primed)
 {
-    static const char *const names[] = {"x", "a", "b"};
-    int nodes[] = {x, 0, 0};
-    for (int i = 0; i < activation->parameter_count; i++)
-        nodes[1 + i] = graph_constant(graph, activation->parameters[i]);
-    return expression_in(arena, diags, activation->source, graph, names, nodes,
-                         1 + activation->parameter_count);
+    static const char *const letters[ACTIVATION_PARAMETERS_MAX] = {"a", "b"};
+    const FormulaContext *context = parser->context;
+    if (!primed && text_equal(name->text, "x"))
+        return expression_value(context->x, DOMAIN_ANY, name->span);
+    for (int i = 0; i < context->activation->parameter_count && !primed; i++)
+        if (text_equal(name->text, letters[i]))
+            return expression_value(
+                graph_constant(parser->graph, context->activation->parameters[i]), DOMAIN_ANY,
+                name->span);
+    return parser_unknown_name(parser, name);
+}
+
+/// Parses the formula with x = node `x`; returns the node, or -1 where it has faults.
+static int parse_formula(Graph *graph, Diags *diags, const Activation *activation, int x)
+{
+    static const char *const names[] = {"x"};
+    static const Scope scope = {.variable = formula_variable, .names = names, .name_count = 1};
+    FormulaContext context = {x, activation};
+    size_t errors = diags_error_count(diags);
+    Parser parser = {.arena = graph->arena,
+                     .diags = diags,
+                     .graph = graph,
+                     .at = lexer_run(graph->arena, diags, activation->source),
+                     .scope = &scope,
+                     .context = &context};
+    if (diags_error_count(diags) > errors)
+        return -1;
+    Value value = expression_parse(&parser);
+    while (parser.at->kind == TOKEN_NEWLINE)
+        parser.at++;
+    if (parser.at->kind != TOKEN_END)
+        parser_expect(&parser, "an operator");
+    return value.kind == VALUE_NODE && diags_error_count(diags) == errors ? value.node : -1;
 }
 
 bool activation_from_expression(Arena *arena, Diags *diags, Span span, const char *expression,
                                 Activation *out)
 {
     Source *source = ARENA_NEW(arena, Source);
-    const char *text = arena_copy(arena, expression, strlen(expression));
     *source =
-        (Source){arena_format(arena, "%s:%d:%d: in the expression",
-                              span.source ? span.source->path : "expr", span.line, span.column),
-                 text, strlen(text)};
-    *out = (Activation){.name = "expr", .formula = text, .source = source, .span = span};
+        (Source){"expr", arena_copy(arena, expression, strlen(expression)), strlen(expression)};
+    *out = (Activation){.name = "expr", .formula = source->text, .source = source, .span = span};
     Graph graph = {.arena = arena};
-    return parse_formula(arena, diags, &graph, out, graph_add(&graph, (Node){.op = OP_ARGUMENT})) >=
-           0;
+    int x = graph_add(&graph, (Node){.op = OP_ARGUMENT});
+    return parse_formula(&graph, diags, out, x) >= 0;
 }
 
 int activation_apply(Graph *graph, const Activation *activation, int x)
 {
-    return parse_formula(graph->arena, diags_create(graph->arena), graph, activation, x);
+    Diags *ignored = diags_create(graph->arena); // the formula was checked when it was bound
+    int node = parse_formula(graph, ignored, activation, x);
+    return node < 0 ? x : node;
 }
 
 bool activation_equal(const Activation *a, const Activation *b)
 {
-    bool equal = text_equal(a->name, b->name) && text_equal(a->formula, b->formula) &&
-                 a->parameter_count == b->parameter_count;
-    for (int i = 0; equal && i < a->parameter_count; i++)
-        equal = a->parameters[i] == b->parameters[i];
-    return equal;
+    if (a->parameter_count != b->parameter_count || !text_equal(a->formula, b->formula))
+        return false;
+    for (int i = 0; i < a->parameter_count; i++)
+        if (a->parameters[i] != b->parameters[i])
+            return false;
+    return text_equal(a->name, b->name);
 }
 
 void activation_print_table(Text *out)
 {
-    for (size_t i = 0; i < ROW_COUNT; i++) {
+    text_addf(out, "%-18s %-11s %-50s %s\n", "name", "parameters", "what it is", "also called");
+    for (int i = 0; i < ROW_COUNT; i++) {
         const Row *row = &rows[i];
-        const char *parameters = "";
-        if (row->parameter_count == 1)
-            parameters = arena_format(out->arena, "a=%g", row->defaults[0]);
-        if (row->parameter_count == 2)
-            parameters = arena_format(out->arena, "a=%g b=%g", row->defaults[0], row->defaults[1]);
-        text_addf(out, "%-17s %-9s %s", row->name, parameters, row->doc);
-        text_addf(out, row->aliases[0] ? " (also: %s)\n" : "\n", row->aliases);
+        text_addf(out, "%-18s %-11s %-50s %s\n", row->name, row->parameters, row->title,
+                  row->aliases);
+        while (out->length >= 2 && out->data[out->length - 2] == ' ') {
+            out->data[--out->length] = '\0';
+            out->data[out->length - 1] = '\n';
+        }
     }
+    text_add(out, "Any other: {expr: \"x > 0 ? x : 0.05*x\"}\n");
 }

@@ -51,7 +51,7 @@ typedef struct {
 } CellPhase;
 
 /// Leaves of the graph and what Node.index means: OP_INPUT (W gate), OP_PRODUCT (gate of R, or
-/// CELL_GATES_MAX for P; args[0] is the operand), OP_BIAS (b gate), OP_RECURRENT_BIAS (rb gate),
+/// CELL_GATES_MAX for P), OP_BIAS (b gate), OP_RECURRENT_BIAS (rb gate),
 /// OP_PARAMETER (p gate), OP_STATE (state, value before the step).
 typedef struct {
     const char *name, *title;
@@ -65,6 +65,8 @@ typedef struct {
     CellCarry *carries;
     int carry_count;
     Graph graph;
+    int product_operands[CELL_GATES_MAX + 1]; ///< node that each product multiplies, by its index
+    bool is_builtin;                          ///< from templates/cells, not a user's file
     Activation activation, recurrent_activation, output_activation; ///< as bound
 } Cell;
 

@@ -1,329 +1,627 @@
-// Cell parsing: one statement a line; names, gates and shapes are checked as they appear.
+// Cell files: one pass over the lines, straight into the graph. Whether a state has the size of the
+// units or of the projection shows only where it is assigned, so the file is read again with what
+// the last reading found until nothing changes; only the last reading's faults are reported.
 #include "cell/cell_parse.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cell/expression.h"
 
-enum { NAMES_MAX = 64, UNKNOWN_DOMAIN = -1 };
+enum { NAMES_MOST = 512 };
 
-/// A value with a name: a state before the step, or what a statement defines.
 typedef struct {
     const char *name;
-    int node;
+    Value value;
     Span span;
-    bool used;
-} Name;
+} Local;
 
 typedef struct {
+    Parser parser;
     Cell *cell;
     const CellBinding *binding;
-    Name names[NAMES_MAX];
-    int name_count;
+    Local *locals;
+    int local_count;
     Span state_spans[CELL_STATES_MAX];
-    const char *line_end;
-} CellParser;
+    Value next[CELL_STATES_MAX];
+    bool is_assigned[CELL_STATES_MAX];
+    Value operands[CELL_GATES_MAX + 1]; ///< of R's products; the last is P's
+    int recurrent_domain;               ///< of the vectors that R multiplies
+    const Token *current;               ///< name of the statement being read, or NULL
+    const Token *tokens;
+    const char *names[NAMES_MOST]; ///< in scope, for suggestions
+    Scope scope;
+} Reader;
 
-static CellParser *cell_parser(Parser *parser)
+static const char *const families[] = {"W", "R", "P", "b", "rb", "p"};
+static const char *const bound_functions[] = {"activation", "recurrent_activation",
+                                              "output_activation"};
+
+static bool is_reserved(const char *name)
 {
-    return parser->scope.context;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (text_equal(families[i], name))
+            return true;
+    return text_equal(name, "x") || text_equal(name, "inf");
 }
 
-static int fault(Parser *parser, DiagCode code, Span span, const char *message)
+static void know_name(Reader *reader, const char *name)
 {
-    diag_add(parser->diags, code, span, "%s", message);
+    if (reader->scope.name_count < NAMES_MOST)
+        reader->names[reader->scope.name_count++] = name;
+}
+
+static int find_state(const Reader *reader, const char *name)
+{
+    for (int i = 0; i < reader->cell->state_count; i++)
+        if (text_equal(reader->cell->states[i].name, name))
+            return i;
     return -1;
 }
 
-static Name *find_name(CellParser *cells, const char *name)
+static const Local *find_local(const Reader *reader, const char *name)
 {
-    for (int i = 0; i < cells->name_count; i++)
-        if (text_equal(cells->names[i].name, name))
-            return &cells->names[i];
+    for (int i = 0; i < reader->local_count; i++)
+        if (text_equal(reader->locals[i].name, name))
+            return &reader->locals[i];
     return NULL;
 }
 
-static int resolve_name(Parser *parser, const char *name, Span span)
+/// The statement behind `from` that assigns `name` (or `name'`), or NULL.
+static const Token *later_definition(const Token *from, const char *name, bool primed)
 {
-    CellParser *cells = cell_parser(parser);
-    Name *found = find_name(cells, name);
-    if (found) {
-        found->used = true;
-        return found->node;
+    for (; from->kind != TOKEN_END; from++) {
+        if (from->kind != TOKEN_NEWLINE || from[1].kind != TOKEN_NAME ||
+            !text_equal(from[1].text, name))
+            continue;
+        const Token *behind = from + 2;
+        bool has_prime = behind->kind == TOKEN_SIGN && text_equal(behind->text, "'");
+        behind += has_prime;
+        if (has_prime == primed && behind->kind == TOKEN_SIGN && text_equal(behind->text, "="))
+            return from + 1;
     }
-    if (text_equal(name, "x"))
-        return fault(parser, DIAG_E0306, span, "x may only stand in a product: W.i*x");
-    const char *known[NAMES_MAX];
-    for (int i = 0; i < cells->name_count; i++)
-        known[i] = cells->names[i].name;
-    Diag *diag =
-        diag_add(parser->diags, DIAG_E0302, span, "'%s' is not defined before this place", name);
-    const char *nearest = text_nearest(name, known, (size_t)cells->name_count);
-    if (nearest)
-        diag_help(diag, "did you mean '%s'?", nearest);
-    else
-        diag_help(diag, "a step is computed from top to bottom; define '%s' above", name);
-    return -1;
+    return NULL;
 }
 
-/// The index of a gate in a family, added at its first appearance; -1 after a diagnostic.
-static int gate_index(Parser *parser, GateList *gates, const char *name, Span span)
+/// E0312 where `name` is this or a later statement's; true if it was.
+static bool report_early_use(Reader *reader, const Token *name, bool primed)
 {
-    for (int i = 0; i < gates->count; i++)
-        if (text_equal(gates->names[i], name))
+    const char *prime = primed ? "'" : "";
+    bool current_primed = reader->current && reader->current[1].kind == TOKEN_SIGN &&
+                          text_equal(reader->current[1].text, "'");
+    if (reader->current && text_equal(reader->current->text, name->text) &&
+        current_primed == primed) {
+        Diag *diag = diag_add(reader->parser.diags, DIAG_E0312, name->span,
+                              "'%s%s' depends on itself", name->text, prime);
+        if (primed)
+            diag_help(diag, "%s without the prime is its value before the step", name->text);
+        return true;
+    }
+    const Token *later = later_definition(reader->parser.at, name->text, primed);
+    if (!later)
+        return false;
+    Diag *diag = diag_add(reader->parser.diags, DIAG_E0312, name->span,
+                          "'%s%s' is used before its definition", name->text, prime);
+    diag_note(diag, later->span, "it is defined here");
+    return true;
+}
+
+static Value new_state_value(Reader *reader, const Token *name)
+{
+    int state = find_state(reader, name->text);
+    if (state < 0) {
+        Diag *diag = diag_add(reader->parser.diags, DIAG_E0305, name->span,
+                              "'%s' is no state, so there is no %s'", name->text, name->text);
+        diag_help(diag, "declare it: state %s", name->text);
+        return expression_poison(name->span);
+    }
+    if (reader->is_assigned[state])
+        return reader->next[state];
+    report_early_use(reader, name, true); // else it is never assigned, which is said at the end
+    return expression_poison(name->span);
+}
+
+static Value cell_variable(Parser *parser, const Token *name, bool primed)
+{
+    Reader *reader = parser->context;
+    if (text_equal(name->text, "x") && !primed)
+        return (Value){.kind = VALUE_INPUT, .domain = DOMAIN_ANY, .span = name->span};
+    if (primed)
+        return new_state_value(reader, name);
+    const Local *local = find_local(reader, name->text);
+    if (local) {
+        Value value = local->value;
+        value.span = name->span;
+        return value;
+    }
+    int state = find_state(reader, name->text);
+    if (state >= 0) {
+        Node node = {.op = OP_STATE, .index = state, .span = name->span};
+        return expression_value(graph_add(parser->graph, node),
+                                (int)reader->cell->states[state].domain, name->span);
+    }
+    if (is_reserved(name->text)) {
+        diag_add(parser->diags, DIAG_E0305, name->span, "'%s' needs the name of a gate: %s.i",
+                 name->text, name->text);
+        return expression_poison(name->span);
+    }
+    if (report_early_use(reader, name, false))
+        return expression_poison(name->span);
+    return parser_unknown_name(parser, name);
+}
+
+static bool cell_is_matrix(const Parser *parser, const char *name)
+{
+    (void)parser;
+    return text_equal(name, "W") || text_equal(name, "R") || text_equal(name, "P");
+}
+
+/// The gate's index in the family, entered at its first appearance; -1 where there are too many.
+static int gate_index(Reader *reader, GateList *list, const Token *gate)
+{
+    for (int i = 0; i < list->count; i++)
+        if (text_equal(list->names[i], gate->text))
             return i;
-    if (gates->count == CELL_GATES_MAX)
-        return fault(parser, DIAG_E0312, span, "a cell may have 16 gates at most");
-    gates->names[gates->count] = name;
-    return gates->count++;
-}
-
-static int add_leaf(Parser *parser, Op op, int index)
-{
-    return index < 0 ? -1 : graph_add(parser->graph, (Node){.op = op, .index = index});
-}
-
-static int resolve_member(Parser *parser, const char *family, const char *member, Span span)
-{
-    CellParser *cells = cell_parser(parser);
-    Cell *cell = cells->cell;
-    bool is_bias = text_equal(family, "b") || text_equal(family, "rb");
-    if (is_bias && !cells->binding->use_bias)
-        return graph_constant(parser->graph, 0);
-    if (text_equal(family, "b"))
-        return add_leaf(parser, OP_BIAS, gate_index(parser, &cell->b, member, span));
-    if (text_equal(family, "rb"))
-        return add_leaf(parser, OP_RECURRENT_BIAS, gate_index(parser, &cell->rb, member, span));
-    if (text_equal(family, "p"))
-        return add_leaf(parser, OP_PARAMETER, gate_index(parser, &cell->p, member, span));
-    Diag *diag =
-        diag_add(parser->diags, DIAG_E0302, span, "unknown parameter '%s.%s'", family, member);
-    diag_help(diag, "matrices are W, R and P; vectors are b, rb and p");
-    return -1;
-}
-
-static int resolve_product(Parser *parser, const char *family, const char *member, int operand,
-                           bool operand_is_x, Span span)
-{
-    Cell *cell = cell_parser(parser)->cell;
-    bool is_w = text_equal(family, "W"), is_r = text_equal(family, "R");
-    if ((is_w || is_r) && !member)
-        return fault(parser, DIAG_E0306, span, "W and R need a gate: W.i*x, R.i*h");
-    if (is_w && !operand_is_x)
-        return fault(parser, DIAG_E0306, span, "W multiplies x only; use R for a state");
-    if (!is_w && operand_is_x)
-        return fault(parser, DIAG_E0306, span, "x is multiplied by W only");
-    if (is_w)
-        return add_leaf(parser, OP_INPUT, gate_index(parser, &cell->W, member, span));
-    if (!is_r && member)
-        return fault(parser, DIAG_E0306, span, "P is one matrix, without gates");
-    int index = is_r ? gate_index(parser, &cell->R, member, span) : PRODUCT_OF_PROJECTION;
-    if (index < 0)
+    if (list->count == CELL_GATES_MAX) {
+        diag_add(reader->parser.diags, DIAG_E0315, gate->span, "more than %d gates of one kind",
+                 CELL_GATES_MAX);
         return -1;
-    cell->has_projection |= !is_r;
-    for (int i = 0; i < parser->graph->count; i++) {
-        const Node *node = &parser->graph->nodes[i];
-        if (node->op == OP_PRODUCT && node->index == index && node->args[0] != operand)
-            return fault(parser, DIAG_E0306, span, "this matrix already multiplies another vector");
     }
-    return graph_add(parser->graph,
-                     (Node){.op = OP_PRODUCT, .index = index, .args = {operand}, .span = span});
+    list->names[list->count] = gate->text;
+    return list->count++;
 }
 
-static const Activation *resolve_activation(Parser *parser, const char *name)
+static Value leaf_value(Reader *reader, Op op, int index, int domain, Span span)
 {
-    const CellBinding *binding = cell_parser(parser)->binding;
-    if (text_equal(name, "activation"))
-        return &binding->activation;
-    if (text_equal(name, "recurrent_activation"))
-        return &binding->recurrent_activation;
-    return text_equal(name, "output_activation") ? &binding->output_activation : NULL;
+    if (index < 0)
+        return expression_poison(span);
+    Node node = {.op = op, .index = index, .span = span};
+    return expression_value(graph_add(reader->parser.graph, node), domain, span);
 }
 
-static void add_name(Parser *parser, const char *name, int node, Span span)
+static Value input_product(Reader *reader, const Token *gate, const Value *operand)
 {
-    CellParser *cells = cell_parser(parser);
-    if (cells->name_count == NAMES_MAX) {
-        fault(parser, DIAG_E0312, span, "a cell may define 64 names at most");
+    if (operand->kind != VALUE_INPUT) {
+        if (operand->kind != VALUE_POISON) {
+            Diag *diag = diag_add(reader->parser.diags, DIAG_E0314, operand->span,
+                                  "W.%s multiplies the input x only", gate->text);
+            diag_help(diag, "the matrix of states and computed vectors is R: R.%s*...", gate->text);
+        }
+        return expression_poison(gate->span);
+    }
+    return leaf_value(reader, OP_INPUT, gate_index(reader, &reader->cell->W, gate), DOMAIN_UNITS,
+                      gate->span);
+}
+
+/// Whether `operand` can be multiplied by `matrix`; reports why not.
+static bool check_operand(Reader *reader, const char *matrix, const Value *operand)
+{
+    Diags *diags = reader->parser.diags;
+    if (operand->kind == VALUE_INPUT) {
+        Diag *diag =
+            diag_add(diags, DIAG_E0314, operand->span, "%s does not multiply the input x", matrix);
+        diag_help(diag, "the matrix of the input is W: W.i*x");
+    } else if (operand->kind == VALUE_NODE && operand->domain == DOMAIN_ANY) {
+        diag_add(diags, DIAG_E0314, operand->span, "%s multiplies a vector, not a number", matrix);
+    }
+    return operand->kind == VALUE_NODE && operand->domain != DOMAIN_ANY;
+}
+
+/// Enters the vector that product `index` multiplies; it is one and the same in the whole cell.
+static bool enter_operand(Reader *reader, int index, Span span, const Value *operand)
+{
+    Value *known = &reader->operands[index];
+    if (known->kind == VALUE_POISON) {
+        *known = *operand;
+        return true;
+    }
+    if (known->node == operand->node)
+        return true;
+    Diag *diag = diag_add(reader->parser.diags, DIAG_E0314, span,
+                          "one matrix multiplies two different vectors");
+    diag_note(diag, known->span, "the first is here");
+    diag_help(diag, "use a gate of its own for each product");
+    return false;
+}
+
+static Value recurrent_product(Reader *reader, const Token *gate, const Value *operand)
+{
+    if (!check_operand(reader, "R", operand))
+        return expression_poison(gate->span);
+    if (reader->recurrent_domain == DOMAIN_ANY)
+        reader->recurrent_domain = operand->domain;
+    if (reader->recurrent_domain != operand->domain) {
+        diag_add(reader->parser.diags, DIAG_E0313, operand->span,
+                 "R multiplies vectors of the units' size here, of the projection's elsewhere");
+        return expression_poison(gate->span);
+    }
+    int index = gate_index(reader, &reader->cell->R, gate);
+    if (index < 0 || !enter_operand(reader, index, gate->span, operand))
+        return expression_poison(gate->span);
+    return leaf_value(reader, OP_PRODUCT, index, DOMAIN_UNITS, gate->span);
+}
+
+static Value projection_product(Reader *reader, const Token *name, const Value *operand)
+{
+    if (!check_operand(reader, "P", operand))
+        return expression_poison(name->span);
+    if (operand->domain != DOMAIN_UNITS) {
+        diag_add(reader->parser.diags, DIAG_E0313, operand->span,
+                 "P multiplies a vector of the units' size, not of the projection's");
+        return expression_poison(name->span);
+    }
+    if (!enter_operand(reader, CELL_GATES_MAX, name->span, operand))
+        return expression_poison(name->span);
+    reader->cell->has_projection = true;
+    return leaf_value(reader, OP_PRODUCT, CELL_GATES_MAX, DOMAIN_PROJECTION, name->span);
+}
+
+static Value matrix_product(Reader *reader, const Token *name, const Token *gate,
+                            const Value *operand)
+{
+    Diags *diags = reader->parser.diags;
+    bool is_projection = text_equal(name->text, "P");
+    const char *example = text_equal(name->text, "W")   ? "W.i*x"
+                          : text_equal(name->text, "R") ? "R.i*h"
+                                                        : "P*(o*c')";
+    if (!operand || is_projection == (gate != NULL)) {
+        Diag *diag = diag_add(diags, DIAG_E0314, name->span, "%s",
+                              !operand        ? "a matrix must multiply a vector"
+                              : is_projection ? "P has no gates"
+                                              : "the product needs the name of a gate");
+        diag_help(diag, "write it as in %s", example);
+        return expression_poison(name->span);
+    }
+    if (is_projection)
+        return projection_product(reader, name, operand);
+    return text_equal(name->text, "W") ? input_product(reader, gate, operand)
+                                       : recurrent_product(reader, gate, operand);
+}
+
+static Value cell_gate(Parser *parser, const Token *name, const Token *gate, const Value *operand)
+{
+    Reader *reader = parser->context;
+    Cell *cell = reader->cell;
+    if (cell_is_matrix(parser, name->text))
+        return matrix_product(reader, name, gate, operand);
+    bool is_bias = text_equal(name->text, "b") || text_equal(name->text, "rb");
+    if (is_bias && !reader->binding->use_bias)
+        return expression_value(graph_constant(parser->graph, 0), DOMAIN_UNITS, gate->span);
+    if (text_equal(name->text, "b"))
+        return leaf_value(reader, OP_BIAS, gate_index(reader, &cell->b, gate), DOMAIN_UNITS,
+                          gate->span);
+    if (text_equal(name->text, "rb"))
+        return leaf_value(reader, OP_RECURRENT_BIAS, gate_index(reader, &cell->rb, gate),
+                          DOMAIN_UNITS, gate->span);
+    if (text_equal(name->text, "p"))
+        return leaf_value(reader, OP_PARAMETER, gate_index(reader, &cell->p, gate), DOMAIN_UNITS,
+                          gate->span);
+    Diag *diag = diag_add(parser->diags, DIAG_E0305, name->span, "'%s' has no gates", name->text);
+    diag_help(diag, "gates are those of W, R, b, rb and p");
+    return expression_poison(name->span);
+}
+
+static bool cell_call(Parser *parser, const Token *name, const Value *arguments, int count,
+                      Value *out)
+{
+    const CellBinding *binding = ((Reader *)parser->context)->binding;
+    const Activation *bound[] = {&binding->activation, &binding->recurrent_activation,
+                                 &binding->output_activation};
+    size_t which = 0;
+    while (which < 3 && !text_equal(bound_functions[which], name->text))
+        which++;
+    if (which == 3)
+        return false;
+    *out = expression_poison(name->span);
+    int domain;
+    if (count != 1) {
+        diag_add(parser->diags, DIAG_E0308, name->span, "'%s' takes one argument, not %d",
+                 name->text, count);
+    } else if (expression_check(parser, arguments, 1, &domain)) {
+        int node = activation_apply(parser->graph, bound[which], arguments[0].node);
+        *out = expression_value(node, domain, name->span);
+    }
+    return true;
+}
+
+static void skip_line(Parser *parser)
+{
+    while (parser->at->kind != TOKEN_NEWLINE && parser->at->kind != TOKEN_END)
+        parser->at++;
+    parser->failed = false;
+    parser->depth = 0;
+}
+
+static void end_line(Parser *parser)
+{
+    if (parser->at->kind != TOKEN_NEWLINE && parser->at->kind != TOKEN_END)
+        parser_expect(parser, "an operator or the end of the line");
+    skip_line(parser);
+}
+
+static const Token *take_word(Parser *parser, const char *what)
+{
+    if (parser->at->kind == TOKEN_NAME)
+        return parser->at++;
+    parser_expect(parser, what);
+    return NULL;
+}
+
+static void read_header(Reader *reader)
+{
+    Parser *parser = &reader->parser;
+    while (parser->at->kind == TOKEN_NEWLINE)
+        parser->at++;
+    if (parser->at->kind != TOKEN_NAME || !text_equal(parser->at->text, "cell")) {
+        parser_expect(parser, "'cell NAME \"title\"'");
+        parser->failed = false; // the equations may be read all the same
         return;
     }
-    cells->names[cells->name_count++] = (Name){name, node, span, false};
+    parser->at++;
+    const Token *name = take_word(parser, "the cell's name");
+    reader->cell->name = name ? name->text : "";
+    if (parser->at->kind == TOKEN_STRING)
+        reader->cell->title = (parser->at++)->text;
+    end_line(parser);
 }
 
-/// `state h, c` or `state m = -inf`.
-static bool parse_states(Parser *parser)
+/// Whether a new name may be entered; reports why not.
+static bool check_new_name(Reader *reader, const Token *name)
 {
-    CellParser *cells = cell_parser(parser);
-    Cell *cell = cells->cell;
-    do {
-        Span span;
-        const char *name = parser_name(parser, &span);
-        if (!name)
-            return fault(parser, DIAG_E0301, parser_span(parser, parser->at, 1),
-                         "a state's name is expected here") == 0;
-        if (find_name(cells, name) || text_equal(name, "x"))
-            return fault(parser, DIAG_E0308, span, "this name is taken") == 0;
-        if (cell->state_count == CELL_STATES_MAX)
-            return fault(parser, DIAG_E0312, span, "a cell may have 8 states at most") == 0;
-        CellState *state = &cell->states[cell->state_count];
-        *state = (CellState){.name = name, .next = -1};
-        cells->state_spans[cell->state_count] = span;
-        int leaf = add_leaf(parser, OP_STATE, cell->state_count++);
-        cell->graph.nodes[leaf].name = name;
-        add_name(parser, name, leaf, span);
-        if (parser_accept(parser, '=')) {
-            char *end = NULL;
-            parser_skip(parser);
-            state->start = strtod(parser->at, &end);
-            if (end == parser->at)
-                return fault(parser, DIAG_E0301, parser_span(parser, parser->at, 1),
-                             "a number or -inf is expected here") == 0;
-            parser->at = end;
-        }
-    } while (parser_accept(parser, ','));
-    return true;
-}
-
-static int find_state(const Cell *cell, const char *name)
-{
-    for (int i = 0; i < cell->state_count; i++)
-        if (text_equal(cell->states[i].name, name))
-            return i;
-    return -1;
-}
-
-/// `name = expression` or `state' = expression`.
-static bool parse_definition(Parser *parser, const char *name, Span span)
-{
-    CellParser *cells = cell_parser(parser);
-    Cell *cell = cells->cell;
-    bool primed = *parser->at == '\'';
-    int state = find_state(cell, name);
-    if (primed) {
-        parser->at++;
-        span.length++;
-    }
-    if (primed && state < 0)
-        return fault(parser, DIAG_E0302, span, "only a state may have a ' (declare it above)") == 0;
-    if (!primed && state >= 0)
-        return fault(parser, DIAG_E0308, span, "a state's new value is written with a '") == 0;
-    const char *full = primed ? arena_format(parser->arena, "%s'", name) : name;
-    if (find_name(cells, full))
-        return fault(parser, DIAG_E0308, span, "this name has a value already") == 0;
-    if (!parser_accept(parser, '='))
-        return fault(parser, DIAG_E0301, parser_span(parser, parser->at, 1), "a '=' is missing") ==
-               0;
-    int node = expression_parse(parser);
-    if (node < 0)
+    Diags *diags = reader->parser.diags;
+    const Local *local = find_local(reader, name->text);
+    int state = find_state(reader, name->text);
+    if (is_reserved(name->text)) {
+        diag_add(diags, DIAG_E0316, name->span, "'%s' has a fixed meaning", name->text);
         return false;
-    if (!cell->graph.nodes[node].name)
-        cell->graph.nodes[node].name = primed ? arena_format(parser->arena, "%s_new", name) : name;
-    if (primed)
-        cell->states[state].next = node;
-    add_name(parser, full, node, span);
+    }
+    if (local || state >= 0) {
+        Diag *diag = diag_add(diags, DIAG_E0311, name->span, "'%s' is already defined", name->text);
+        diag_note(diag, local ? local->span : reader->state_spans[state], "it is defined here");
+        return false;
+    }
     return true;
 }
 
-/// `cell name "title"`.
-static bool parse_header(Parser *parser)
+static double read_start(Reader *reader)
 {
-    Cell *cell = cell_parser(parser)->cell;
-    Span span;
-    cell->name = parser_name(parser, &span);
-    if (!cell->name || !parser_accept(parser, '"'))
-        return fault(parser, DIAG_E0313, parser_span(parser, parser->at, 1),
-                     "a cell starts with: cell NAME \"TITLE\"") == 0;
-    size_t length = strcspn(parser->at, "\"\n");
-    cell->title = arena_copy(parser->arena, parser->at, length);
-    parser->at += length;
-    return parser_accept(parser, '"') ||
-           fault(parser, DIAG_E0313, parser_span(parser, parser->at, 1), "a '\"' is missing") == 0;
+    Parser *parser = &reader->parser;
+    Value value = expression_parse(parser);
+    if (value.kind == VALUE_POISON)
+        return 0;
+    if (value.kind == VALUE_INPUT || parser->graph->nodes[value.node].op != OP_CONST) {
+        diag_add(parser->diags, DIAG_E0304, value.span, "a state starts at a number");
+        return 0;
+    }
+    return parser->graph->nodes[value.node].value;
 }
 
-static bool parse_statement(Parser *parser)
+static void read_states(Reader *reader, const Domain *domains)
 {
-    Span span;
-    const char *name = parser_name(parser, &span);
-    if (!name)
-        return fault(parser, DIAG_E0301, parser_span(parser, parser->at, 1),
-                     "a statement is expected here") == 0;
-    bool named = cell_parser(parser)->cell->name != NULL;
-    if (text_equal(name, "cell") && !named)
-        return parse_header(parser);
-    if (!named)
-        return fault(parser, DIAG_E0313, span, "a cell starts with: cell NAME \"TITLE\"") == 0;
-    if (text_equal(name, "state"))
-        return parse_states(parser);
-    return parse_definition(parser, name, span);
-}
-
-static void parse_lines(Parser *parser)
-{
-    while (*parser->at) {
-        parser_skip(parser);
-        if (*parser->at && *parser->at != '\n') {
-            bool parsed = parse_statement(parser);
-            parser_skip(parser);
-            if (parsed && *parser->at && *parser->at != '\n')
-                fault(parser, DIAG_E0301, parser_span(parser, parser->at, 1),
-                      "the statement should end here");
-            if (!cell_parser(parser)->cell->name)
-                return;
+    Parser *parser = &reader->parser;
+    Cell *cell = reader->cell;
+    do {
+        const Token *name = take_word(parser, "the state's name");
+        if (!name)
+            break;
+        double start = parser_take(parser, "=") ? read_start(reader) : 0;
+        if (!check_new_name(reader, name))
+            continue;
+        if (cell->state_count == CELL_STATES_MAX) {
+            diag_add(parser->diags, DIAG_E0315, name->span, "more than %d states", CELL_STATES_MAX);
+            break;
         }
-        parser->at += strcspn(parser->at, "\n");
-        parser->at += *parser->at == '\n';
+        int index = cell->state_count++;
+        reader->state_spans[index] = name->span;
+        cell->states[index] =
+            (CellState){.name = name->text, .start = start, .domain = domains[index]};
+        know_name(reader, name->text);
+    } while (!parser->failed && parser_take(parser, ","));
+    end_line(parser);
+}
+
+/// Gives the node the cell's own name, unless it is a leaf or has one.
+static void name_node(Reader *reader, const Value *value, const char *name)
+{
+    if (value->kind != VALUE_NODE)
+        return;
+    Node *node = &reader->parser.graph->nodes[value->node];
+    if (op_arity(node->op) > 0 && !node->name)
+        node->name = name;
+}
+
+static void assign_state(Reader *reader, const Token *name, Value value)
+{
+    Parser *parser = &reader->parser;
+    int state = find_state(reader, name->text);
+    if (state < 0) {
+        Diag *diag =
+            diag_add(parser->diags, DIAG_E0316, name->span, "'%s' is no state", name->text);
+        diag_help(diag, "declare it: state %s; or leave the prime out", name->text);
+        return;
+    }
+    if (reader->is_assigned[state]) {
+        diag_add(parser->diags, DIAG_E0311, name->span, "'%s'' is assigned twice", name->text);
+        return;
+    }
+    int domain = value.domain;
+    if (value.kind != VALUE_POISON && !expression_check(parser, &value, 1, &domain))
+        value = expression_poison(value.span);
+    value.domain = domain;
+    reader->is_assigned[state] = true;
+    reader->next[state] = value;
+    name_node(reader, &value, arena_format(parser->arena, "%s'", name->text));
+}
+
+static void assign_local(Reader *reader, const Token *name, Value value)
+{
+    Parser *parser = &reader->parser;
+    int state = find_state(reader, name->text), domain;
+    if (state >= 0) {
+        Diag *diag = diag_add(parser->diags, DIAG_E0316, name->span,
+                              "'%s' is a state, whose value before the step is given", name->text);
+        diag_help(diag, "its value after the step is %s' = ...", name->text);
+        return;
+    }
+    if (!check_new_name(reader, name))
+        return;
+    if (value.kind != VALUE_POISON && !expression_check(parser, &value, 1, &domain))
+        value = expression_poison(value.span);
+    Local local = {name->text, value, name->span};
+    ARENA_PUSH(parser->arena, reader->locals, reader->local_count, local);
+    know_name(reader, name->text);
+    name_node(reader, &value, name->text);
+}
+
+static void read_statement(Reader *reader)
+{
+    Parser *parser = &reader->parser;
+    const Token *name = take_word(parser, "an equation");
+    if (!name) {
+        skip_line(parser);
+        return;
+    }
+    bool primed = parser_take(parser, "'");
+    reader->current = name;
+    Value value = expression_poison(name->span);
+    if (parser_take(parser, "="))
+        value = expression_parse(parser);
+    else
+        parser_expect(parser, "'='");
+    end_line(parser);
+    reader->current = NULL;
+    if (primed)
+        assign_state(reader, name, value);
+    else
+        assign_local(reader, name, value);
+}
+
+/// Marks what `node` is computed from, the operands of its products included.
+static void mark(const Reader *reader, bool *reached, int node)
+{
+    if (reached[node])
+        return;
+    reached[node] = true;
+    const Node *at = &reader->parser.graph->nodes[node];
+    for (int i = 0; i < op_arity(at->op); i++)
+        mark(reader, reached, at->args[i]);
+    if (at->op == OP_PRODUCT)
+        mark(reader, reached, reader->operands[at->index].node);
+}
+
+static void check_use(Reader *reader)
+{
+    Parser *parser = &reader->parser;
+    const Graph *graph = parser->graph;
+    bool *reached = ARENA_ARRAY(parser->arena, bool, graph->count + 1);
+    for (int i = 0; i < reader->cell->state_count; i++)
+        mark(reader, reached, reader->next[i].node);
+    bool any = false;
+    for (int i = 0; i < reader->local_count; i++) {
+        const Node *node = &graph->nodes[reader->locals[i].value.node];
+        if (reached[reader->locals[i].value.node] || node->op == OP_CONST)
+            continue;
+        any = true;
+        diag_add(parser->diags, DIAG_E0309, reader->locals[i].span, "'%s' is not used",
+                 reader->locals[i].name);
+    }
+    for (int i = 0; i < graph->count && !any; i++) {
+        const Node *node = &graph->nodes[i];
+        bool is_weight = op_arity(node->op) == 0 && node->op != OP_CONST && node->op != OP_STATE;
+        if (is_weight && !reached[i])
+            diag_add(parser->diags, DIAG_E0309, node->span, "this gate is not used");
     }
 }
 
-static void check_names(Parser *parser)
+static void check_states(Reader *reader)
 {
-    CellParser *cells = cell_parser(parser);
-    Cell *cell = cells->cell;
+    Parser *parser = &reader->parser;
+    if (reader->cell->state_count == 0)
+        diag_add(parser->diags, DIAG_E0310, reader->tokens->span,
+                 "the cell has no state; its first state is its output: state h");
+    for (int i = 0; i < reader->cell->state_count; i++)
+        if (!reader->is_assigned[i]) {
+            const char *name = reader->cell->states[i].name;
+            Diag *diag = diag_add(parser->diags, DIAG_E0310, reader->state_spans[i],
+                                  "state '%s' is never assigned", name);
+            diag_help(diag, "add its value after the step: %s' = ...", name);
+        }
+}
+
+/// Writes what was read into the cell: next values and product operands.
+static void finish(Reader *reader)
+{
+    Cell *cell = reader->cell;
     for (int i = 0; i < cell->state_count; i++)
-        if (cell->states[i].next < 0)
-            diag_add(parser->diags, DIAG_E0307, cells->state_spans[i],
-                     "the state '%s' never gets a new value (%s' = ...)", cell->states[i].name,
-                     cell->states[i].name);
-    for (int i = 0; i < cells->name_count; i++) {
-        const Name *name = &cells->names[i];
-        if (!name->used && !strchr(name->name, '\'') && find_state(cell, name->name) < 0)
-            diag_add(parser->diags, DIAG_E0309, name->span, "'%s' is never used", name->name);
+        cell->states[i].next = reader->next[i].node;
+    for (int i = 0; i <= CELL_GATES_MAX; i++)
+        cell->product_operands[i] = reader->operands[i].node;
+}
+
+/// One reading with the states' sizes as given; returns the sizes found in `out_domains`.
+static Cell *read_cell(Arena *arena, Diags *diags, const Source *source, const CellBinding *binding,
+                       const Domain *domains, Domain *out_domains)
+{
+    Reader *reader = ARENA_NEW(arena, Reader);
+    Cell *cell = reader->cell = ARENA_NEW(arena, Cell);
+    *cell = (Cell){.name = "", .title = "", .source = source, .graph = {.arena = arena}};
+    cell->activation = binding->activation;
+    cell->recurrent_activation = binding->recurrent_activation;
+    cell->output_activation = binding->output_activation;
+    reader->binding = binding;
+    reader->recurrent_domain = DOMAIN_ANY;
+    reader->scope = (Scope){.variable = cell_variable,
+                            .gate = cell_gate,
+                            .is_matrix = cell_is_matrix,
+                            .call = cell_call,
+                            .names = reader->names,
+                            .functions = bound_functions,
+                            .function_count = 3};
+    size_t errors = diags_error_count(diags);
+    reader->tokens = lexer_run(arena, diags, source);
+    reader->parser = (Parser){.arena = arena,
+                              .diags = diags,
+                              .graph = &cell->graph,
+                              .at = reader->tokens,
+                              .scope = &reader->scope,
+                              .context = reader};
+    Parser *parser = &reader->parser;
+    read_header(reader);
+    while (parser->at->kind != TOKEN_END) {
+        if (parser->at->kind == TOKEN_NEWLINE) {
+            parser->at++;
+        } else if (parser->at->kind == TOKEN_NAME && text_equal(parser->at->text, "state") &&
+                   parser->at[1].kind == TOKEN_NAME) {
+            parser->at++;
+            read_states(reader, domains);
+        } else {
+            read_statement(reader);
+        }
     }
-    if (cell->state_count == 0)
-        diag_add(parser->diags, DIAG_E0307, (Span){.source = parser->source},
-                 "the cell has no state; declare one: state h");
-    if (cell->W.count == 0)
-        diag_add(parser->diags, DIAG_E0307, (Span){.source = parser->source},
-                 "the cell never reads its input; use W.n*x");
+    check_states(reader);
+    for (int i = 0; i < cell->state_count; i++)
+        out_domains[i] =
+            reader->next[i].domain == DOMAIN_PROJECTION ? DOMAIN_PROJECTION : DOMAIN_UNITS;
+    if (diags_error_count(diags) == errors)
+        check_use(reader);
+    if (diags_error_count(diags) > errors)
+        return NULL;
+    finish(reader);
+    return cell;
 }
 
 Cell *cell_parse(Arena *arena, Diags *diags, const Source *source, const CellBinding *binding)
 {
-    size_t errors = diags_error_count(diags);
-    Cell *cell = ARENA_NEW(arena, Cell);
-    cell->source = source;
-    cell->graph.arena = arena;
-    cell->activation = binding->activation;
-    cell->recurrent_activation = binding->recurrent_activation;
-    cell->output_activation = binding->output_activation;
-    CellParser *cells = ARENA_NEW(arena, CellParser);
-    cells->cell = cell;
-    cells->binding = binding;
-    Parser parser = {.arena = arena,
-                     .diags = diags,
-                     .source = source,
-                     .at = source->text,
-                     .graph = &cell->graph,
-                     .scope = {.name = resolve_name,
-                               .member = resolve_member,
-                               .product = resolve_product,
-                               .activation = resolve_activation,
-                               .context = cells}};
-    graph_constant(&cell->graph, 0);
-    parse_lines(&parser);
-    if (diags_error_count(diags) == errors)
-        check_names(&parser);
-    return diags_error_count(diags) == errors ? cell : NULL;
+    Domain domains[CELL_STATES_MAX] = {DOMAIN_UNITS};
+    for (int reading = 0; reading <= CELL_STATES_MAX; reading++) {
+        Domain found[CELL_STATES_MAX] = {DOMAIN_UNITS};
+        read_cell(arena, diags_create(arena), source, binding, domains, found);
+        bool stable = true;
+        for (int i = 0; i < CELL_STATES_MAX; i++) {
+            stable &= found[i] == domains[i] || domains[i] == DOMAIN_PROJECTION;
+            if (found[i] == DOMAIN_PROJECTION)
+                domains[i] = found[i];
+        }
+        if (stable)
+            break;
+    }
+    Domain ignored[CELL_STATES_MAX];
+    return read_cell(arena, diags, source, binding, domains, ignored);
 }

@@ -1,337 +1,372 @@
-// Expressions: recursive descent, one function a level of precedence:
-//     choice: comparison ["?" choice ":" choice]     comparison: sum [("<"|...|"!=") sum]
-//     sum: term {("+"|"-") term}                     term: unary {("*"|"/") unary}
-//     unary: "-" unary | atom                        atom: number | name | call | product | "(" ..
-//     ")"
+// Expressions: the recursive descent of expression.h.
 #include "cell/expression.h"
 
-#include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH_MAX = 64, ARGUMENTS_MAX = 4 };
+#include "cell/activation.h"
+#include "cell/elementwise.h"
 
-static int parse_choice(Parser *parser);
+enum { DEPTH_MOST = 100, NODES_MOST = 4096, ARGUMENTS_MOST = 4 };
 
-Span parser_span(const Parser *parser, const char *at, size_t length)
+Value expression_value(int node, int domain, Span span)
 {
-    Span span = {.source = parser->source, .line = 1, .length = (int)length};
-    const char *line = parser->source->text;
-    for (const char *next; (next = strchr(line, '\n')) && next < at; line = next + 1)
-        span.line++;
-    span.column = (int)(at - line) + 1;
-    return span;
+    return (Value){VALUE_NODE, node, domain, span};
 }
 
-void parser_skip(Parser *parser)
+Value expression_poison(Span span)
 {
-    while (*parser->at == ' ' || *parser->at == '\t' || *parser->at == '\r')
-        parser->at++;
-    if (*parser->at == '#')
-        parser->at += strcspn(parser->at, "\n");
+    return (Value){.kind = VALUE_POISON, .domain = DOMAIN_ANY, .span = span};
 }
 
-bool parser_accept(Parser *parser, char character)
+bool parser_is(const Parser *parser, const char *sign)
 {
-    parser_skip(parser);
-    if (*parser->at != character)
+    return parser->at->kind == TOKEN_SIGN && text_equal(parser->at->text, sign);
+}
+
+bool parser_take(Parser *parser, const char *sign)
+{
+    if (!parser_is(parser, sign))
         return false;
     parser->at++;
     return true;
 }
 
-const char *parser_name(Parser *parser, Span *out_span)
+void parser_expect(Parser *parser, const char *what)
 {
-    parser_skip(parser);
-    const char *start = parser->at;
-    if (!isalpha((unsigned char)*start) && *start != '_')
-        return NULL;
-    while (isalnum((unsigned char)*parser->at) || *parser->at == '_')
-        parser->at++;
-    size_t length = (size_t)(parser->at - start);
-    *out_span = parser_span(parser, start, length);
-    return arena_copy(parser->arena, start, length);
+    if (parser->failed)
+        return;
+    parser->failed = true;
+    const Token *token = parser->at;
+    const char *found = token->kind == TOKEN_END       ? "the end"
+                        : token->kind == TOKEN_NEWLINE ? "the end of the line"
+                                                       : NULL;
+    Diag *diag = found ? diag_add(parser->diags, DIAG_E0304, token->span, "expected %s before %s",
+                                  what, found)
+                       : diag_add(parser->diags, DIAG_E0304, token->span, "expected %s before '%s'",
+                                  what, token->text);
+    if (parser_is(parser, "^") || parser_is(parser, "**"))
+        diag_help(diag, "there is no power; write x*x, or exp(n*log(x)) where x > 0");
+    else if (parser_is(parser, "&&") || parser_is(parser, "||"))
+        diag_help(diag, "combine conditions by nesting: a ? (b ? yes : no) : no");
 }
 
-static int fault(Parser *parser, DiagCode code, const char *message)
+Value parser_unknown_name(Parser *parser, const Token *name)
 {
-    parser_skip(parser);
-    diag_add(parser->diags, code, parser_span(parser, parser->at, 1), "%s", message);
-    return -1;
+    Diag *diag = diag_add(parser->diags, DIAG_E0305, name->span, "unknown name '%s'", name->text);
+    const Scope *scope = parser->scope;
+    const char *near = text_nearest(name->text, scope->names, (size_t)scope->name_count);
+    if (near)
+        diag_help(diag, "did you mean '%s'?", near);
+    return expression_poison(name->span);
 }
 
-static int add_node(Parser *parser, Op op, int a, int b, int c)
+/// From the start of `a` to the end of `b` where both are on one line.
+static Span joined(Span a, Span b)
 {
-    int arity = op_arity(op);
-    if (a < 0 || (arity > 1 && b < 0) || (arity > 2 && c < 0))
-        return -1;
-    return graph_add(parser->graph,
-                     (Node){.op = op, .args = {a, arity > 1 ? b : 0, arity > 2 ? c : 0}});
+    if (a.line == b.line && b.column + b.length > a.column)
+        a.length = b.column + b.length - a.column;
+    return a;
 }
 
-static int parse_number(Parser *parser)
+static const char *domain_name(int domain)
 {
-    char *end = NULL;
-    double value = strtod(parser->at, &end);
-    if (isalpha((unsigned char)*end))
-        return fault(parser, DIAG_E0301, "this is no number");
-    parser->at = end;
-    return graph_constant(parser->graph, value);
+    return domain == 0 ? "units" : "the projection";
 }
 
-static int call_operation(Parser *parser, Op op, const int *arguments, int count, Span span)
+bool expression_check(Parser *parser, const Value *values, int count, int *out_domain)
 {
-    int arity = op_arity(op);
-    if (count != arity) {
-        diag_add(parser->diags, DIAG_E0305, span, "this function takes %d argument%s, not %d",
-                 arity, arity == 1 ? "" : "s", count);
-        return -1;
+    *out_domain = DOMAIN_ANY;
+    bool good = true;
+    for (int i = 0; i < count; i++) {
+        if (values[i].kind == VALUE_INPUT) {
+            Diag *diag = diag_add(parser->diags, DIAG_E0314, values[i].span,
+                                  "the input x is not of the units' size");
+            diag_help(diag, "multiply it with a gate of W: W.n*x");
+            good = false;
+        } else if (values[i].kind == VALUE_POISON) {
+            good = false;
+        } else if (*out_domain == DOMAIN_ANY) {
+            *out_domain = values[i].domain;
+        } else if (values[i].domain != DOMAIN_ANY && values[i].domain != *out_domain) {
+            diag_add(parser->diags, DIAG_E0313, values[i].span,
+                     "a vector over %s meets one over %s", domain_name(values[i].domain),
+                     domain_name(*out_domain));
+            good = false;
+        }
     }
-    return add_node(parser, op, arguments[0], arguments[1], arguments[2]);
+    if (good && parser->graph->count >= NODES_MOST && !parser->too_large) {
+        diag_add(parser->diags, DIAG_E0315, values[0].span,
+                 "the equations need more than %d operations", NODES_MOST);
+        parser->too_large = true;
+    }
+    return good && !parser->too_large;
 }
 
-/// An activation of the table with its parameters as constant arguments: leaky_relu(x, 0.05).
-static int call_activation(Parser *parser, const char *name, const int *arguments, int count,
-                           Span span)
+static Value operate(Parser *parser, Op op, const Value *values, int count)
 {
-    double parameters[ARGUMENTS_MAX] = {0};
-    Activation activation;
+    Span span = joined(values[0].span, values[count - 1].span);
+    int domain;
+    if (!expression_check(parser, values, count, &domain)) {
+        Value poison = expression_poison(span); // its size still tells that of a state
+        for (int i = 0; i < count; i++)
+            poison.domain = values[i].domain > poison.domain ? values[i].domain : poison.domain;
+        return poison;
+    }
+    Node node = {.op = op, .span = span};
+    for (int i = 0; i < count; i++)
+        node.args[i] = values[i].node;
+    return expression_value(graph_add(parser->graph, node), domain, span);
+}
+
+static Value parse_choice(Parser *parser);
+static Value parse_primary(Parser *parser);
+
+static int parse_arguments(Parser *parser, Value *arguments)
+{
+    int count = 0;
+    if (parser_take(parser, ")"))
+        return 0;
+    do {
+        Value value = parse_choice(parser);
+        if (count < ARGUMENTS_MOST)
+            arguments[count] = value;
+        count++;
+    } while (!parser->failed && parser_take(parser, ","));
+    if (!parser_take(parser, ")"))
+        parser_expect(parser, "')'");
+    return count;
+}
+
+static Value wrong_count(Parser *parser, const Token *name, const char *wanted, int count)
+{
+    diag_add(parser->diags, DIAG_E0308, name->span, "'%s' takes %s, not %d", name->text, wanted,
+             count);
+    return expression_poison(name->span);
+}
+
+static Value call_operation(Parser *parser, const Token *name, Op op, const Value *arguments,
+                            int count)
+{
+    if (count == op_arity(op))
+        return operate(parser, op, arguments, count);
+    const char *wanted = op_arity(op) == 1 ? "one argument" : "two arguments";
+    return wrong_count(parser, name, wanted, count);
+}
+
+/// An activation of the table, with its parameters as further, constant arguments.
+static Value call_activation(Parser *parser, const Token *name, const Value *arguments, int count)
+{
+    if (count < 1 || count > 1 + ACTIVATION_PARAMETERS_MAX)
+        return wrong_count(parser, name, "one argument and its parameters", count);
+    double parameters[ACTIVATION_PARAMETERS_MAX] = {0};
+    int domain;
+    if (!expression_check(parser, arguments, count, &domain))
+        return expression_poison(name->span);
     for (int i = 1; i < count; i++) {
-        const Node *node = &parser->graph->nodes[arguments[i]];
+        const Node *node = &parser->graph->nodes[arguments[i].node];
         if (node->op != OP_CONST) {
-            diag_add(parser->diags, DIAG_E0305, span, "a parameter of '%s' must be a number", name);
-            return -1;
+            diag_add(parser->diags, DIAG_E0308, arguments[i].span,
+                     "a parameter of '%s' must be a number", name->text);
+            return expression_poison(name->span);
         }
         parameters[i - 1] = node->value;
     }
-    if (!activation_find(parser->arena, parser->diags, span, name, parameters,
-                         count > 0 ? count - 1 : 0, &activation))
-        return -1;
-    return activation_apply(parser->graph, &activation, arguments[0]);
+    Activation activation;
+    if (!activation_find(parser->arena, parser->diags, name->span, name->text, parameters,
+                         count - 1, &activation))
+        return expression_poison(name->span);
+    return expression_value(activation_apply(parser->graph, &activation, arguments[0].node), domain,
+                            name->span);
 }
 
-static int call(Parser *parser, const char *name, Span span)
+static Value unknown_function(Parser *parser, const Token *name)
 {
-    int arguments[ARGUMENTS_MAX] = {0}, count = 0;
-    do {
-        int argument = parse_choice(parser);
-        if (argument < 0)
-            return -1;
-        if (count == ARGUMENTS_MAX)
-            return fault(parser, DIAG_E0305, "too many arguments");
-        arguments[count++] = argument;
-    } while (parser_accept(parser, ','));
-    if (!parser_accept(parser, ')'))
-        return fault(parser, DIAG_E0301, "a ')' is missing here");
-    const Activation *bound =
-        parser->scope.activation ? parser->scope.activation(parser, name) : NULL;
-    Op op = op_function(name);
-    if (bound && count == 1)
-        return activation_apply(parser->graph, bound, arguments[0]);
-    if (bound) {
-        diag_add(parser->diags, DIAG_E0305, span, "'%s' takes one argument, not %d", name, count);
-        return -1;
+    const char *reason = elementwise_refusal(name->text);
+    if (reason) {
+        diag_add(parser->diags, DIAG_E0307, name->span, "'%s' is not elementwise: %s", name->text,
+                 reason);
+        return expression_poison(name->span);
     }
-    if (op != OP_COUNT)
-        return call_operation(parser, op, arguments, count, span);
-    return call_activation(parser, name, arguments, count, span);
-}
-
-static int parse_unary(Parser *parser);
-
-/// `W.k*v` and `P*v`: the family and member are read, the `*` comes next.
-static int parse_product(Parser *parser, const char *family, const char *member, Span span)
-{
-    if (!parser_accept(parser, '*'))
-        return fault(parser, DIAG_E0306, "a matrix must be multiplied by a vector: W.i*x, R.i*h");
-    const char *before = parser->at;
-    Span name_span;
-    const char *name = parser_name(parser, &name_span);
-    parser_skip(parser);
-    if (name && text_equal(name, "x") && *parser->at != '(' && *parser->at != '.')
-        return parser->scope.product(parser, family, member, -1, true, span);
-    parser->at = before;
-    int operand = parse_unary(parser);
-    return operand < 0 ? -1 : parser->scope.product(parser, family, member, operand, false, span);
-}
-
-static bool is_matrix(const char *family)
-{
-    return text_equal(family, "W") || text_equal(family, "R") || text_equal(family, "P");
-}
-
-static int parse_name(Parser *parser)
-{
-    Span span, member_span;
-    const char *name = parser_name(parser, &span), *member = NULL;
-    if (*parser->at == '.') {
-        parser->at++;
-        member = parser_name(parser, &member_span);
-        if (!member)
-            return fault(parser, DIAG_E0301, "a gate's name is missing after '.'");
-        span.length = member_span.column + member_span.length - span.column;
-    }
-    if (parser->scope.product && is_matrix(name))
-        return parse_product(parser, name, member, span);
-    if (member && parser->scope.member)
-        return parser->scope.member(parser, name, member, span);
-    if (member) {
-        diag_add(parser->diags, DIAG_E0302, span, "'%s.%s' has no meaning here", name, member);
-        return -1;
-    }
-    if (parser_accept(parser, '('))
-        return call(parser, name, span);
-    if (*parser->at == '\'') {
-        parser->at++;
-        span.length++;
-        name = arena_format(parser->arena, "%s'", name);
-    }
-    return parser->scope.name(parser, name, span);
-}
-
-static int parse_atom(Parser *parser)
-{
-    parser_skip(parser);
-    unsigned char first = (unsigned char)*parser->at;
-    if (isdigit(first) || first == '.')
-        return parse_number(parser);
-    if (isalpha(first) || first == '_')
-        return parse_name(parser);
-    if (!parser_accept(parser, '('))
-        return fault(parser, DIAG_E0301, "a value is expected here");
-    int inner = parse_choice(parser);
-    if (inner >= 0 && !parser_accept(parser, ')'))
-        return fault(parser, DIAG_E0301, "a ')' is missing here");
-    return inner;
-}
-
-static int parse_unary(Parser *parser)
-{
-    if (parser->depth >= DEPTH_MAX)
-        return fault(parser, DIAG_E0301, "this expression is nested too deeply");
-    parser->depth++;
-    int node = parser_accept(parser, '-') ? add_node(parser, OP_NEG, parse_unary(parser), 0, 0)
-                                          : parse_atom(parser);
-    parser->depth--;
-    return node;
-}
-
-static int parse_term(Parser *parser)
-{
-    int left = parse_unary(parser);
-    while (left >= 0) {
-        if (parser_accept(parser, '*'))
-            left = add_node(parser, OP_MUL, left, parse_unary(parser), 0);
-        else if (parser_accept(parser, '/'))
-            left = add_node(parser, OP_DIV, left, parse_unary(parser), 0);
-        else
-            break;
-    }
-    return left;
-}
-
-static int parse_sum(Parser *parser)
-{
-    int left = parse_term(parser);
-    while (left >= 0) {
-        if (parser_accept(parser, '+'))
-            left = add_node(parser, OP_ADD, left, parse_term(parser), 0);
-        else if (parser_accept(parser, '-'))
-            left = add_node(parser, OP_SUB, left, parse_term(parser), 0);
-        else
-            break;
-    }
-    return left;
-}
-
-static const struct {
-    const char *sign;
-    Op op;
-} comparisons[] = {{"<=", OP_LE}, {">=", OP_GE}, {"==", OP_EQ},
-                   {"!=", OP_NE}, {"<", OP_LT},  {">", OP_GT}};
-
-static int parse_comparison(Parser *parser)
-{
-    int left = parse_sum(parser);
-    parser_skip(parser);
-    for (size_t i = 0; left >= 0 && i < sizeof comparisons / sizeof *comparisons; i++) {
-        size_t length = strlen(comparisons[i].sign);
-        if (strncmp(parser->at, comparisons[i].sign, length) != 0)
-            continue;
-        parser->at += length;
-        return add_node(parser, comparisons[i].op, left, parse_sum(parser), 0);
-    }
-    return left;
-}
-
-static int parse_choice(Parser *parser)
-{
-    if (parser->depth >= DEPTH_MAX)
-        return fault(parser, DIAG_E0301, "this expression is nested too deeply");
-    parser->depth++;
-    int node = parse_comparison(parser);
-    if (node >= 0 && parser_accept(parser, '?')) {
-        int yes = parse_choice(parser), no = -1;
-        if (yes >= 0 && !parser_accept(parser, ':'))
-            yes = fault(parser, DIAG_E0301, "a ':' is missing here");
-        if (yes >= 0)
-            no = parse_choice(parser);
-        node = add_node(parser, OP_SELECT, node, yes, no);
-    }
-    parser->depth--;
-    return node;
-}
-
-int expression_parse(Parser *parser)
-{
-    parser->depth = 0;
-    return parse_choice(parser);
-}
-
-typedef struct {
-    const char *const *names;
-    const int *nodes;
-    int count;
-} Names;
-
-static int look_up(Parser *parser, const char *name, Span span)
-{
-    const Names *names = parser->scope.context;
-    for (int i = 0; i < names->count; i++)
-        if (text_equal(names->names[i], name))
-            return names->nodes[i];
     Diag *diag =
-        diag_add(parser->diags, DIAG_E0302, span, "'%s' is not known in this expression", name);
-    Text known = {.arena = parser->arena};
-    for (int i = 0; i < names->count; i++)
-        text_addf(&known, "%s%s", i ? ", " : "", names->names[i]);
-    diag_help(diag, "known: %s, numbers, and the functions of 'rnnc activations'",
-              text_string(&known));
-    return -1;
+        diag_add(parser->diags, DIAG_E0306, name->span, "unknown function '%s'", name->text);
+    const char *near = elementwise_nearest(parser->arena, name->text, parser->scope->functions,
+                                           parser->scope->function_count);
+    if (near)
+        diag_help(diag, "did you mean '%s'?", near);
+    return expression_poison(name->span);
 }
 
-int expression_in(Arena *arena, Diags *diags, const Source *source, Graph *graph,
-                  const char *const *names, const int *nodes, int count)
+static Value parse_call(Parser *parser, const Token *name)
 {
-    Names known = {names, nodes, count};
-    Parser parser = {.arena = arena,
-                     .diags = diags,
-                     .source = source,
-                     .at = source->text,
-                     .graph = graph,
-                     .scope = {.name = look_up, .context = &known}};
-    int node = expression_parse(&parser);
-    parser_skip(&parser);
-    if (node >= 0 && *parser.at)
-        return fault(&parser, DIAG_E0301, "the expression should end here");
-    return node;
+    Value arguments[ARGUMENTS_MOST] = {{0}}, value;
+    int count = parse_arguments(parser, arguments);
+    if (parser->failed)
+        return expression_poison(name->span);
+    if (count > ARGUMENTS_MOST)
+        return wrong_count(parser, name, "fewer arguments", count);
+    if (parser->scope->call && parser->scope->call(parser, name, arguments, count, &value))
+        return value;
+    Op op = op_function(name->text);
+    if (op != OP_COUNT)
+        return call_operation(parser, name, op, arguments, count);
+    if (activation_is_name(name->text))
+        return call_activation(parser, name, arguments, count);
+    return unknown_function(parser, name);
 }
 
-int expression_of(Graph *graph, const char *text, const char *const *names, const int *nodes,
-                  int count)
+/// Behind `family.`: a gate, and for a matrix the vector that it multiplies.
+static Value parse_gate(Parser *parser, const Token *family)
 {
-    Source source = {"table", text, strlen(text)};
-    return expression_in(graph->arena, diags_create(graph->arena), &source, graph, names, nodes,
-                         count);
+    const Token *gate = parser->at;
+    if (gate->kind != TOKEN_NAME) {
+        parser_expect(parser, "the name of a gate");
+        return expression_poison(family->span);
+    }
+    parser->at++;
+    if (!parser->scope->gate)
+        return parser_unknown_name(parser, family);
+    if (!parser->scope->is_matrix(parser, family->text) || !parser_take(parser, "*"))
+        return parser->scope->gate(parser, family, gate, NULL);
+    Value operand = parse_primary(parser);
+    if (parser->failed)
+        return expression_poison(family->span);
+    return parser->scope->gate(parser, family, gate, &operand);
+}
+
+static Value parse_name(Parser *parser)
+{
+    const Token *name = parser->at++;
+    if (parser_take(parser, "("))
+        return parse_call(parser, name);
+    if (parser_take(parser, "."))
+        return parse_gate(parser, name);
+    if (text_equal(name->text, "inf"))
+        return expression_value(graph_constant(parser->graph, INFINITY), DOMAIN_ANY, name->span);
+    if (parser->scope->is_matrix && parser->scope->is_matrix(parser, name->text)) {
+        Value operand;
+        bool multiplies = parser_take(parser, "*");
+        if (multiplies)
+            operand = parse_primary(parser);
+        if (parser->failed)
+            return expression_poison(name->span);
+        return parser->scope->gate(parser, name, NULL, multiplies ? &operand : NULL);
+    }
+    return parser->scope->variable(parser, name, parser_take(parser, "'"));
+}
+
+static Value parse_primary(Parser *parser)
+{
+    const Token *token = parser->at;
+    if (parser->failed)
+        return expression_poison(token->span);
+    if (token->kind == TOKEN_NUMBER) {
+        parser->at++;
+        return expression_value(graph_constant(parser->graph, token->number), DOMAIN_ANY,
+                                token->span);
+    }
+    if (token->kind == TOKEN_NAME)
+        return parse_name(parser);
+    if (parser_take(parser, "(")) {
+        Value value = parse_choice(parser);
+        if (!parser_take(parser, ")"))
+            parser_expect(parser, "')'");
+        return value;
+    }
+    parser_expect(parser, "a value");
+    return expression_poison(token->span);
+}
+
+static Value parse_sign(Parser *parser)
+{
+    const Token *sign = parser->at;
+    bool negative = false;
+    while (parser_is(parser, "-") || parser_is(parser, "+"))
+        negative ^= text_equal((parser->at++)->text, "-");
+    Value value = parse_primary(parser);
+    if (!negative)
+        return value;
+    value.span = joined(sign->span, value.span);
+    return operate(parser, OP_NEG, &value, 1);
+}
+
+static Value parse_product(Parser *parser)
+{
+    Value pair[2] = {parse_sign(parser)};
+    while (!parser->failed && (parser_is(parser, "*") || parser_is(parser, "/"))) {
+        Op op = text_equal((parser->at++)->text, "*") ? OP_MUL : OP_DIV;
+        pair[1] = parse_sign(parser);
+        pair[0] = operate(parser, op, pair, 2);
+    }
+    return pair[0];
+}
+
+static Value parse_sum(Parser *parser)
+{
+    Value pair[2] = {parse_product(parser)};
+    while (!parser->failed && (parser_is(parser, "+") || parser_is(parser, "-"))) {
+        Op op = text_equal((parser->at++)->text, "+") ? OP_ADD : OP_SUB;
+        pair[1] = parse_product(parser);
+        pair[0] = operate(parser, op, pair, 2);
+    }
+    return pair[0];
+}
+
+static bool take_comparison(Parser *parser, Op *out_op)
+{
+    static const struct {
+        const char *sign;
+        Op op;
+    } comparisons[] = {{"<", OP_LT},  {"<=", OP_LE}, {">", OP_GT},
+                       {">=", OP_GE}, {"==", OP_EQ}, {"!=", OP_NE}};
+    for (size_t i = 0; i < sizeof comparisons / sizeof *comparisons; i++)
+        if (parser_take(parser, comparisons[i].sign)) {
+            *out_op = comparisons[i].op;
+            return true;
+        }
+    return false;
+}
+
+static Value parse_compare(Parser *parser)
+{
+    Value pair[2] = {parse_sum(parser)};
+    Op op;
+    if (parser->failed || !take_comparison(parser, &op))
+        return pair[0];
+    pair[1] = parse_sum(parser);
+    const Token *again = parser->at;
+    if (!parser->failed && take_comparison(parser, &(Op){0})) {
+        diag_add(parser->diags, DIAG_E0304, again->span, "comparisons do not chain");
+        parser->failed = true;
+    }
+    return operate(parser, op, pair, 2);
+}
+
+static Value parse_choice(Parser *parser)
+{
+    if (++parser->depth > DEPTH_MOST) {
+        if (!parser->failed)
+            diag_add(parser->diags, DIAG_E0315, parser->at->span,
+                     "the expression is nested deeper than %d levels", DEPTH_MOST);
+        parser->failed = true;
+        parser->depth--;
+        return expression_poison(parser->at->span);
+    }
+    Value parts[3] = {parse_compare(parser)};
+    if (!parser->failed && parser_take(parser, "?")) {
+        parts[1] = parse_choice(parser);
+        if (!parser_take(parser, ":"))
+            parser_expect(parser, "':'");
+        else
+            parts[2] = parse_choice(parser);
+        parts[0] = parser->failed ? expression_poison(parts[0].span)
+                                  : operate(parser, OP_SELECT, parts, 3);
+    }
+    parser->depth--;
+    return parts[0];
+}
+
+Value expression_parse(Parser *parser)
+{
+    return parse_choice(parser);
 }

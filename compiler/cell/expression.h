@@ -1,56 +1,78 @@
-// Expressions: the language of formulas in cells, activations and derivatives, parsed into graph
-// nodes. What a name stands for is the caller's to say, through a Scope.
+// Expressions of the cell language, parsed straight into graph nodes by recursive descent:
+//     choice  = compare ["?" choice ":" choice]        compare = sum [("<"|"<="|...) sum]
+//     sum     = product {("+"|"-") product}            product = sign {("*"|"/") sign}
+//     sign    = {"-"|"+"} primary
+//     primary = number | name ["'"] | name "." gate ["*" primary] | name "(" choice, ... ")"
+//             | "(" choice ")"
+// What a name means is the scope's to say. Functions and activations are known here; cells add
+// theirs. Faults are reported and give the value POISON, which is not reported again.
 #ifndef RNNC_CELL_EXPRESSION_H
 #define RNNC_CELL_EXPRESSION_H
 
-#include "cell/activation.h"
+#include "cell/graph.h"
+#include "cell/lexer.h"
+
+typedef enum { VALUE_POISON, VALUE_NODE, VALUE_INPUT } ValueKind;
+
+/// What an expression gives: a node; a cell's `x`, which only a matrix may multiply; or poison.
+typedef struct {
+    ValueKind kind;
+    int node;
+    int domain; ///< a Domain, or DOMAIN_ANY for constants
+    Span span;
+} Value;
+
+enum { DOMAIN_ANY = -1 };
 
 typedef struct Parser Parser;
 
-/// What the caller knows. Each function returns a node, or -1 after adding a diagnostic.
+/// How names resolve. Each reports its own faults.
 typedef struct {
-    /// The value of `name` or `name'`.
-    int (*name)(Parser *parser, const char *name, Span span);
-    /// The value of `family.member` (b.i); NULL where there are none.
-    int (*member)(Parser *parser, const char *family, const char *member, Span span);
-    /// The product `family.member * operand`; member NULL: `P*operand`. NULL where there are none.
-    /// `operand_is_x`: the operand is the name x itself and `operand` is -1.
-    int (*product)(Parser *parser, const char *family, const char *member, int operand,
-                   bool operand_is_x, Span span);
-    /// An activation bound under this name (activation, recurrent_activation), or NULL.
-    const Activation *(*activation)(Parser *parser, const char *name);
-    void *context;
+    /// `name` or `name'`.
+    Value (*variable)(Parser *parser, const Token *name, bool primed);
+    /// `name.gate`; `operand` is NULL where no product follows. NULL function: there are none.
+    Value (*gate)(Parser *parser, const Token *name, const Token *gate, const Value *operand);
+    /// Whether `name` is a family whose members multiply a vector ("W").
+    bool (*is_matrix)(const Parser *parser, const char *name);
+    /// `name(argument)` of the scope's own functions; false where it knows no such function.
+    bool (*call)(Parser *parser, const Token *name, const Value *arguments, int count, Value *out);
+    /// Names in scope, for suggestions.
+    const char *const *names;
+    int name_count;
+    const char *const *functions;
+    int function_count;
 } Scope;
 
 struct Parser {
     Arena *arena;
     Diags *diags;
-    const Source *source;
-    const char *at; ///< within source->text
     Graph *graph;
-    Scope scope;
+    const Token *at; ///< the next token
+    const Scope *scope;
+    void *context; ///< the scope's own
     int depth;
+    bool failed;    ///< a syntax error: the rest of the statement is to be skipped
+    bool too_large; ///< E0315 for size was reported
 };
 
-/// Parses one expression from `parser->at` and stops behind it. -1 after a diagnostic.
-int expression_parse(Parser *parser);
+/// Parses one expression at `parser->at` and leaves it behind its last token.
+Value expression_parse(Parser *parser);
 
-/// Parses all of `source`, an expression over the given names, into `graph`. -1 after a diagnostic.
-int expression_in(Arena *arena, Diags *diags, const Source *source, Graph *graph,
-                  const char *const *names, const int *nodes, int count);
+/// A value from a node; and poison at a place.
+Value expression_value(int node, int domain, Span span);
+Value expression_poison(Span span);
 
-/// The same for `text`, a formula over the given names; used for rows of tables, which are right by
-/// test. Returns the node.
-int expression_of(Graph *graph, const char *text, const char *const *names, const int *nodes,
-                  int count);
+/// Whether all may stand in one elementwise operation, over `*out_domain`; reports what may not.
+bool expression_check(Parser *parser, const Value *values, int count, int *out_domain);
 
-/// Lexer: skips blanks and comments within the line; reads a name into the arena, or NULL; accepts
-/// one character.
-void parser_skip(Parser *parser);
-const char *parser_name(Parser *parser, Span *out_span);
-bool parser_accept(Parser *parser, char character);
+/// Whether the next token is that sign; and consumes it if so.
+bool parser_is(const Parser *parser, const char *sign);
+bool parser_take(Parser *parser, const char *sign);
 
-/// The place of `length` bytes from `at` in the parser's source.
-Span parser_span(const Parser *parser, const char *at, size_t length);
+/// Reports a syntax error at the next token, once a statement: "expected WHAT before 'x'".
+void parser_expect(Parser *parser, const char *what);
+
+/// Reports an unknown name with the nearest of the scope's names.
+Value parser_unknown_name(Parser *parser, const Token *name);
 
 #endif
