@@ -232,15 +232,14 @@ static void set_defaults(SpecReader *reader)
             value_default(reader, key, reader->spec);
 }
 
-const Spec *spec_read(Arena *arena, Diags *diags, const char *path)
+const Spec *spec_parse(Arena *arena, Diags *diags, const Source *source)
 {
     size_t errors = diags_error_count(diags);
-    const Source *source = file_read(arena, diags, path, (Span){0});
-    const DocNode *root = source ? doc_read(arena, diags, source) : NULL;
+    const DocNode *root = doc_read(arena, diags, source);
     if (!root)
         return NULL;
     Spec *spec = ARENA_NEW(arena, Spec);
-    spec->path = path;
+    spec->path = source->path;
     spec->source = source;
     SpecReader reader = {arena, diags, spec};
     set_defaults(&reader);
@@ -253,4 +252,10 @@ const Spec *spec_read(Arena *arena, Diags *diags, const char *path)
     read_mapping(&reader, root, AT_TOP, "at the top level", spec);
     spec_check(&reader, root);
     return diags_error_count(diags) == errors ? spec : NULL;
+}
+
+const Spec *spec_read(Arena *arena, Diags *diags, const char *path)
+{
+    const Source *source = file_read(arena, diags, path, (Span){0});
+    return source ? spec_parse(arena, diags, source) : NULL;
 }

@@ -97,6 +97,9 @@ typedef struct {
 /// return a spec.
 const Spec *spec_read(Arena *arena, Diags *diags, const char *path);
 
+/// The same from a text in memory, whose `path` is taken for the file's.
+const Spec *spec_parse(Arena *arena, Diags *diags, const Source *source);
+
 /// Appends the reference page of all keys (`docs/spec.md`), made from the schema table.
 void spec_print_reference(Text *out);
 

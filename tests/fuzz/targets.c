@@ -9,6 +9,7 @@
 #include "cli/module_note.h"
 #include "import/npz.h"
 #include "import/safetensors.h"
+#include "spec/spec.h"
 
 static void require(bool holds, const char *promise)
 {
@@ -87,6 +88,23 @@ static bool run_note(const unsigned char *bytes, size_t size_bytes)
     return taken;
 }
 
+/// Prints the diagnostics too: every place in them has to be one of the text.
+static bool run_spec(const unsigned char *bytes, size_t size_bytes)
+{
+    Arena *arena = arena_create();
+    Diags *diags = diags_create(arena);
+    Source *source = ARENA_NEW(arena, Source);
+    *source = (Source){"fuzz.yaml", arena_copy(arena, (const char *)bytes, size_bytes), size_bytes};
+    const Spec *spec = spec_parse(arena, diags, source);
+    check_verdict(diags, spec != NULL);
+    FILE *sink = fopen("/dev/null", "w");
+    require(sink != NULL, "there is a sink");
+    diags_print(diags, sink, false);
+    fclose(sink);
+    arena_destroy(arena);
+    return spec != NULL;
+}
+
 static unsigned char *copy(const void *bytes, size_t size_bytes)
 {
     unsigned char *result = malloc(size_bytes);
@@ -158,6 +176,20 @@ static unsigned char *make_safetensors(size_t *out_size_bytes)
     return copy(file, sizeof file);
 }
 
+static unsigned char *make_spec(size_t *out_size_bytes)
+{
+    static const char text[] = "rnnc: 1\nname: s\n"
+                               "input: {features: 8, batch: any, timesteps: 10}\n"
+                               "layers:\n"
+                               "  - {cell: lstm, units: 4, activation: {affine: [0.5, 1]}}\n"
+                               "  - cell: gru\n    units: 3\n    reset_after: false\n"
+                               "  - {dropout: 0.2}\n  - {dense: {units: 2, activation: relu}}\n"
+                               "compile: {precision: tf32, unroll: 2, targets: [sm_90, cpu]}\n"
+                               "weights: {seed: 1}\n";
+    *out_size_bytes = sizeof text - 1;
+    return copy(text, sizeof text - 1);
+}
+
 /// An ELF file of a segment and a section that both lead to one note.
 static unsigned char *make_note(size_t *out_size_bytes)
 {
@@ -188,9 +220,7 @@ static unsigned char *make_note(size_t *out_size_bytes)
 }
 
 const FuzzTarget fuzz_targets[] = {
-    {"note", run_note, make_note},
-    {"npy", run_npy, make_npy},
-    {"npz", run_npz, make_npz},
-    {"safetensors", run_safetensors, make_safetensors},
-    {NULL, NULL, NULL},
+    {"note", run_note, make_note}, {"npy", run_npy, make_npy},
+    {"npz", run_npz, make_npz},    {"safetensors", run_safetensors, make_safetensors},
+    {"spec", run_spec, make_spec}, {NULL, NULL, NULL},
 };
