@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "plan/plan.h"
 #include "rnnc/rnnc.h"
 
 enum { INPUTS_MAX = 8 };
@@ -291,6 +292,20 @@ static bool check_wanted(const Run *run, const NamedFile *wanted, int count)
     return good;
 }
 
+/// The name of --variant. Whether the module and the device have it, the runtime tells.
+static bool check_variant(CliCall *call)
+{
+    const char *name = cli_value(call, "variant");
+    if (!name || variant_find(name))
+        return true;
+    Text known = {.arena = call->arena};
+    for (const Variant *const *at = plan_variants; *at; at++)
+        text_addf(&known, "%s%s", at == plan_variants ? "" : ", ", (*at)->name);
+    Diag *diag = diag_add(call->diags, DIAG_E0602, (Span){0}, "unknown variant '%s'", name);
+    diag_help(diag, "known: %s", text_string(&known));
+    return false;
+}
+
 /// Options whose work comes later, and the numbers.
 static bool read_options(Run *run)
 {
@@ -301,7 +316,7 @@ static bool read_options(Run *run)
                      later[i]);
             return false;
         }
-    return cli_integer(run->call, "chunk", 1, INT32_MAX, &run->chunk);
+    return check_variant(run->call) && cli_integer(run->call, "chunk", 1, INT32_MAX, &run->chunk);
 }
 
 static bool create_session(Run *run)
@@ -559,7 +574,7 @@ bool module_run(CliCall *call, const NamedFile *wanted, int wanted_count, RunRes
         return false;
     rnnc_status status = rnnc_module_open(call->operands[0], &run.module);
     if (status != RNNC_OK)
-        return fail(&run, status, call->operands[0]);
+        return fail(&run, status, NULL);
     list_ports(&run);
     bool good = check_wanted(&run, wanted, wanted_count) && read_inputs(&run) &&
                 read_initial(&run) && create_session(&run) &&

@@ -49,7 +49,7 @@ rnnc_status rnnc_module_open(const char *path, rnnc_module **out_module)
 {
     *out_module = NULL;
     if (strcmp(path, "model.so") != 0)
-        return stand_in_fail(RNNC_NOT_FOUND, "no such file");
+        return stand_in_fail(RNNC_NOT_FOUND, "absent.so: no such file");
     stand_in.module.opened = 1;
     *out_module = &stand_in.module;
     return RNNC_OK;
