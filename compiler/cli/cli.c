@@ -263,7 +263,7 @@ static int run_verb(CliCall *call, int count, char **words)
         cli_print_verb_help(call->arena, call->verb);
     if (asked == ASKED_HELP)
         return EXIT_DONE;
-    if (!operands_fit(call))
+    if (call->usage_fault || !operands_fit(call))
         return EXIT_USAGE;
     return call->verb->run(call);
 }
