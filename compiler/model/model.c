@@ -65,6 +65,40 @@ static void check_projection(Builder *builder, const SpecLayer *spec, const Cell
                   "lstm and lstmp take one; a cell file does by h' = P*(...)");
 }
 
+/// Whether the cell's file calls `function`, comments aside.
+static bool calls(const Cell *cell, const char *function)
+{
+    size_t length = strlen(function);
+    for (const char *at = cell->source->text; *at; at++) {
+        if (*at == '#')
+            at += strcspn(at, "\n");
+        size_t word = strspn(at, "abcdefghijklmnopqrstuvwxyz_0123456789");
+        if (word == length && memcmp(at, function, length) == 0 && at[length] == '(')
+            return true;
+        at += word;
+        if (!*at)
+            return false;
+    }
+    return false;
+}
+
+/// A key that is given and has no effect is named: its writer expects one.
+static void warn_of_unused(Builder *builder, const SpecLayer *spec, const Cell *cell)
+{
+    const struct {
+        const char *key;
+        Span span;
+    } given[] = {{"activation", spec->activation.span},
+                 {"recurrent_activation", spec->recurrent_activation.span},
+                 {"output_activation", spec->output_activation.span}};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        if (given[i].span.source && !calls(cell, given[i].key))
+            diag_help(diag_add(builder->diags, DIAG_W0501, given[i].span,
+                               "'%s' has no effect: the cell '%s' does not use it", given[i].key,
+                               cell->name),
+                      "remove it, or choose a cell that has one");
+}
+
 static const Cell *load_cell(Builder *builder, const SpecLayer *spec)
 {
     CellBinding binding = {.use_bias = spec->use_bias.value};
@@ -82,8 +116,10 @@ static const Cell *load_cell(Builder *builder, const SpecLayer *spec)
     const Cell *cell = bound ? cell_load(builder->arena, builder->diags, spec->cell.span, name,
                                          builder->model->spec->path, &binding)
                              : NULL;
-    if (cell)
+    if (cell) {
         check_projection(builder, spec, cell);
+        warn_of_unused(builder, spec, cell);
+    }
     return cell;
 }
 

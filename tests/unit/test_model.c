@@ -158,6 +158,21 @@ START_TEST(faults_are_seen_at_their_place)
 }
 END_TEST
 
+START_TEST(keys_without_effect_are_named)
+{
+    Read read = read_layers("  - {cell: rnn, units: 4, recurrent_activation: relu, "
+                            "output_activation: relu, return_sequences: true}\n"
+                            "  - {cell: lstm, units: 4, activation: relu, "
+                            "recurrent_activation: relu, output_activation: relu}\n",
+                            "");
+    must_build(&read);
+    assert_says(&read, ":5:27: warning: 'recurrent_activation' has no effect: the cell 'rnn'");
+    assert_says(&read, ":5:55: warning: 'output_activation' has no effect");
+    ck_assert_ptr_null(strstr(diagnostics_of(&read), ":6:"));
+    arena_destroy(read.arena);
+}
+END_TEST
+
 START_TEST(tokens_need_an_embedding)
 {
     Read read = read_text("rnnc: 1\ninput: {tokens: 9}\nlayers: [{dense: 4}]\n");
@@ -203,6 +218,7 @@ int main(void)
     tcase_add_test(tests, the_trained_model_loads);
     tcase_add_loop_test(tests, faults_are_seen_at_their_place, 0,
                         (int)(sizeof faults / sizeof faults[0]));
+    tcase_add_test(tests, keys_without_effect_are_named);
     tcase_add_test(tests, tokens_need_an_embedding);
     tcase_add_test(tests, outputs_of_all_steps_are_bounded);
     tcase_add_test(tests, text_names_what_is_there);
