@@ -1,0 +1,53 @@
+// The cell as tables: what the RNN_* numbers of a stub say, in a form that templates can ask at
+// compile time, and one function that calls the pointwise part of a phase by its number.
+#ifndef RNN_CELL_CUH
+#define RNN_CELL_CUH
+
+#ifndef RNN_UNITS
+#include "cuda/default_cell.cuh"
+#endif
+#include "cuda/prelude.cuh"
+#include "cuda/prim/operand.cuh"
+
+/// One phase: rows of R (matrix 0) or P (1) times an operand, then `size` pointwise units. Bit i of
+/// `states` and `carries`: the phase computes state or carry i.
+struct RnnPhase {
+    int matrix, row_count, rows[RNN_GATES_MAX];
+    int operand_is_state, operand;
+    int operand_size, size;
+    unsigned states, carries;
+};
+__device__ constexpr RnnPhase rnn_phases[] = {RNN_PHASE_ROWS};
+__device__ constexpr int rnn_state_sizes[] = {RNN_STATE_SIZES};
+__device__ constexpr int rnn_carry_sizes[] = {RNN_CARRY_SIZES};
+
+/// Array lengths that are never 0.
+#define RNN_SOME(count) ((count) > 0 ? (count) : 1)
+
+/// Whether phase `writer` computes the operand of phase `reader`.
+constexpr __device__ bool rnn_feeds(int writer, int reader)
+{
+    const RnnPhase &r = rnn_phases[reader], &w = rnn_phases[writer];
+    return r.row_count > 0 && ((r.operand_is_state ? w.states : w.carries) >> r.operand & 1);
+}
+
+template <int Phase>
+RNN_INLINE void rnn_pointwise(const rnn_f *input, const rnn_f *product, const rnn_f *bias,
+                              const rnn_f *recurrent_bias, const rnn_f *parameter,
+                              const rnn_f *state, const rnn_f *carry_in, rnn_f *carry_out,
+                              rnn_f *state_out)
+{
+#define RNN_CALL(number)                                                                           \
+    if constexpr (Phase == number)                                                                 \
+        rnn_phase##number(input, product, bias, recurrent_bias, parameter, state, carry_in,        \
+                          carry_out, state_out);
+    RNN_PHASES(RNN_CALL)
+#undef RNN_CALL
+}
+
+/// The states' memory, [B, size] each: read as initial values, written with the final ones.
+struct RnnStates {
+    float *at[RNN_STATES_MAX];
+};
+
+#endif

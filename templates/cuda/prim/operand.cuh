@@ -1,0 +1,90 @@
+// Operands of products in each precision: RNN_PRECISION is 0 float32, 1 tf32, 2 bfloat16,
+// 3 float16, as in the module's tables. Sums and states are float32 in all of them.
+#ifndef RNN_PRIM_OPERAND_CUH
+#define RNN_PRIM_OPERAND_CUH
+
+#ifndef RNN_PRECISION
+#define RNN_PRECISION 0
+#endif
+
+/// tf32: 10 bits of mantissa, ties away from zero, kept in a float.
+static __device__ __forceinline__ float rnn_round_tf32(float x)
+{
+    unsigned bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return __uint_as_float(bits);
+}
+
+#if RNN_PRECISION >= 2
+typedef unsigned short rnn_operand;
+typedef uint2 rnn_chunk; // four weights
+#if RNN_PRECISION == 2
+static __device__ __forceinline__ rnn_operand rnn_narrow(float x)
+{
+    rnn_operand bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+static __device__ __forceinline__ float rnn_widen(unsigned bits)
+{
+    return __uint_as_float(bits << 16);
+}
+#else
+static __device__ __forceinline__ rnn_operand rnn_narrow(float x)
+{
+    rnn_operand bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+static __device__ __forceinline__ float rnn_widen(unsigned bits)
+{
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((unsigned short)bits));
+    return x;
+}
+#endif
+static __device__ __forceinline__ float rnn_round(float x)
+{
+    return rnn_widen(rnn_narrow(x));
+}
+static __device__ __forceinline__ rnn_chunk rnn_chunk_pack(float a, float b, float c, float d)
+{
+    return make_uint2(rnn_narrow(a) | (unsigned)rnn_narrow(b) << 16,
+                      rnn_narrow(c) | (unsigned)rnn_narrow(d) << 16);
+}
+static __device__ __forceinline__ float4 rnn_chunk_weights(rnn_chunk w)
+{
+    return make_float4(rnn_widen(w.x & 0xffff), rnn_widen(w.x >> 16), rnn_widen(w.y & 0xffff),
+                       rnn_widen(w.y >> 16));
+}
+#else
+typedef float rnn_operand;
+typedef float4 rnn_chunk;
+static __device__ __forceinline__ float rnn_round(float x)
+{
+    return RNN_PRECISION == 1 ? rnn_round_tf32(x) : x;
+}
+static __device__ __forceinline__ rnn_operand rnn_narrow(float x)
+{
+    return rnn_round(x);
+}
+static __device__ __forceinline__ rnn_chunk rnn_chunk_pack(float a, float b, float c, float d)
+{
+    return make_float4(rnn_round(a), rnn_round(b), rnn_round(c), rnn_round(d));
+}
+static __device__ __forceinline__ float4 rnn_chunk_weights(rnn_chunk w)
+{
+    return w;
+}
+#endif
+
+/// to[i] = from[i] as an operand of a product.
+extern "C" __global__ void rnn_convert(const float *__restrict__ from, rnn_operand *__restrict__ to,
+                                       long long count)
+{
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
+        to[i] = rnn_narrow(from[i]);
+}
+
+#endif

@@ -1,0 +1,305 @@
+// The whole recurrence of one batch row in one CTA: what the skeletons unrolled.cu and
+// persistent_cta.cu share. Time never leaves the chip: R is read once, h travels through shared
+// memory, every state and carry stays in the registers of the thread that owns its unit.
+//
+// S = RNN_LANES threads a unit (a power of two, neighbours in a warp), unit = thread / S. A thread
+// holds all gates of its unit over a slice of K = operand size, in chunks of 4 weights: chunk j of
+// lane s covers k = 4*(j*S + s) ... + 3, so that the S lanes read S*16 consecutive bytes of h.
+//
+//      K ->  lane 0   lane 1   lane 2   lane 3   lane 0  ...         registers: the first
+//   gate i  [w w w w][w w w w][w w w w][w w w w][w w w w]            RNN_REGISTER_CHUNKS chunks
+//   gate f  [  ...                                                   shared memory: the rest,
+//                                                                    [chunk][thread], no conflict
+//   step t:  barrier | h, W*x from shared memory | FFMA | xor shuffles over S | pointwise, in all S
+//            lanes alike | lane 0 stores h for t+1 (other buffer) and y | next barrier
+//
+// One barrier a step, and one more for each further product whose operand is made in the step.
+// W*x comes through a ring of RNN_RING steps by cp.async; step t's group has arrived before the
+// barrier that opens step t, and slot t-1 is free after it.
+//
+// Shared memory: ring [RNN_RING][RNN_INPUT_STRIDE] | operands [phase][2][K padded] | weights.
+#ifndef RNN_RECURRENCE_CUH
+#define RNN_RECURRENCE_CUH
+
+#include "cuda/cell.cuh"
+#include "cuda/prim/async.cuh"
+
+#ifndef RNN_THREADS
+#define RNN_THREADS 256
+#define RNN_LANES 4
+#define RNN_RING 8
+#define RNN_UNROLL 4
+#define RNN_REGISTER_CHUNKS 16
+#endif
+
+/// Chunks of one gate in one thread.
+constexpr __device__ int rnn_chunks(int phase)
+{
+    return rnn_phases[phase].row_count > 0
+               ? (rnn_phases[phase].operand_size + 4 * RNN_LANES - 1) / (4 * RNN_LANES)
+               : 0;
+}
+/// Index of a phase's first chunk in its thread; of the phase count: all chunks.
+constexpr __device__ int rnn_first_chunk(int phase)
+{
+    int first = 0;
+    for (int p = 0; p < phase; p++)
+        first += rnn_chunks(p) * rnn_phases[p].row_count;
+    return first;
+}
+/// Where a phase's two operand buffers begin, in floats; of the phase count: the end.
+constexpr __device__ int rnn_operand_at(int phase)
+{
+    int at = RNN_RING * RNN_INPUT_STRIDE;
+    for (int p = 0; p < phase; p++)
+        at += 2 * rnn_chunks(p) * 4 * RNN_LANES;
+    return at;
+}
+/// Whether the operand is made in the same step, or was there when the step began.
+constexpr __device__ bool rnn_waits(int phase)
+{
+    return rnn_phases[phase].row_count > 0 && !rnn_phases[phase].operand_is_state;
+}
+
+constexpr int rnn_chunk_count = rnn_first_chunk(RNN_PHASE_COUNT);
+constexpr int rnn_held =
+    RNN_REGISTER_CHUNKS < rnn_chunk_count ? RNN_REGISTER_CHUNKS : rnn_chunk_count;
+static_assert(RNN_RING >= 2 && (RNN_RING & (RNN_RING - 1)) == 0, "the ring is a power of two");
+static_assert(RNN_THREADS % 32 == 0 && RNN_THREADS >= RNN_UNITS * RNN_LANES, "a thread a slice");
+
+/// What the run kernel is given; all device memory.
+struct RnnRun {
+    const float *input; ///< W*x: [B, T, RNN_INPUT_STRIDE]
+    const rnn_chunk *weights; ///< by rnn_pack
+    const float *bias, *recurrent_bias, *parameter; ///< canonical; NULL: none
+    float *y;
+    RnnStates states;
+    long long timesteps;
+};
+
+/// What one thread keeps over all steps.
+struct RnnThread {
+    rnn_chunk weights[RNN_SOME(rnn_held)];
+    float bias[RNN_SOME(RNN_BIASES)], recurrent_bias[RNN_SOME(RNN_RECURRENT_BIASES)];
+    float parameter[RNN_SOME(RNN_PARAMETERS)];
+    float state[RNN_SOME(RNN_STATES)];
+    float *shared;
+    int unit, lane;
+};
+
+/// acc[gate] = this phase's rows of the matrix times its operand, summed over the lanes.
+template <int Phase>
+RNN_INLINE void rnn_multiply(const RnnThread &self, const float *operand, float *product)
+{
+    constexpr int gates = rnn_phases[Phase].row_count, chunks = rnn_chunks(Phase);
+    constexpr int first = rnn_first_chunk(Phase);
+    constexpr int parts = gates >= 4 ? 1 : gates >= 2 ? 2 : 4; // independent sums a gate
+    float sums[gates][parts] = {};
+    const rnn_chunk *rest =
+        (const rnn_chunk *)(self.shared + rnn_operand_at(RNN_PHASE_COUNT)) + threadIdx.x;
+#pragma unroll
+    for (int j = 0; j < chunks; j++) {
+        const float4 h = *(const float4 *)(operand + (j * RNN_LANES + self.lane) * 4);
+#pragma unroll
+        for (int g = 0; g < gates; g++) {
+            const int i = first + j * gates + g;
+            const float4 w = rnn_chunk_weights(
+                i < rnn_held ? self.weights[i < rnn_held ? i : 0]
+                             : rest[(long long)(i - rnn_held) * RNN_THREADS]);
+            sums[g][0] = fmaf(w.x, h.x, sums[g][0]);
+            sums[g][1 % parts] = fmaf(w.y, h.y, sums[g][1 % parts]);
+            sums[g][2 % parts] = fmaf(w.z, h.z, sums[g][2 % parts]);
+            sums[g][3 % parts] = fmaf(w.w, h.w, sums[g][3 % parts]);
+        }
+    }
+#pragma unroll
+    for (int g = 0; g < gates; g++) {
+        product[g] = sums[g][0];
+#pragma unroll
+        for (int part = 1; part < parts; part++)
+            product[g] += sums[g][part];
+    }
+#pragma unroll
+    for (int mask = RNN_LANES / 2; mask > 0; mask /= 2)
+#pragma unroll
+        for (int g = 0; g < gates; g++)
+            product[g] += __shfl_xor_sync(0xffffffff, product[g], mask);
+}
+
+/// Stores what phase Phase has made and phase Reader multiplies, for all Readers from this one on.
+/// `parity` is that of the step; a state is read in the next one.
+template <int Phase, int Reader>
+RNN_INLINE void rnn_publish(const RnnThread &self, const float *states, const float *carries,
+                            int parity)
+{
+    if constexpr (Reader < RNN_PHASE_COUNT) {
+        if constexpr (rnn_feeds(Phase, Reader)) {
+            constexpr RnnPhase reader = rnn_phases[Reader];
+            constexpr int padded = rnn_chunks(Reader) * 4 * RNN_LANES;
+            float *to = self.shared + rnn_operand_at(Reader) +
+                        (reader.operand_is_state ? parity ^ 1 : parity) * padded;
+            const float value =
+                reader.operand_is_state ? states[reader.operand] : carries[reader.operand];
+            if (self.lane == 0 && self.unit < reader.operand_size)
+                to[self.unit] = rnn_round(value);
+        }
+        rnn_publish<Phase, Reader + 1>(self, states, carries, parity);
+    }
+}
+
+/// Phases Phase, Phase + 1, ... of one step.
+template <int Phase>
+RNN_INLINE void rnn_run_phases(const RnnThread &self, const float *input, float *carries,
+                               float *next, int parity)
+{
+    if constexpr (Phase < RNN_PHASE_COUNT) {
+        float product[RNN_GATES_MAX] = {};
+        if constexpr (rnn_waits(Phase))
+            __syncthreads();
+        if constexpr (rnn_phases[Phase].row_count > 0)
+            rnn_multiply<Phase>(self,
+                                self.shared + rnn_operand_at(Phase) +
+                                    parity * rnn_chunks(Phase) * 4 * RNN_LANES,
+                                product);
+        float carries_out[RNN_SOME(RNN_CARRIES)];
+#pragma unroll
+        for (int i = 0; i < RNN_SOME(RNN_CARRIES); i++)
+            carries_out[i] = carries[i];
+        rnn_pointwise<Phase>(input, product, self.bias, self.recurrent_bias, self.parameter,
+                             self.state, carries, carries_out, next);
+#pragma unroll
+        for (int i = 0; i < RNN_SOME(RNN_CARRIES); i++)
+            carries[i] = carries_out[i];
+        rnn_publish<Phase, 0>(self, next, carries, parity);
+        rnn_run_phases<Phase + 1>(self, input, carries, next, parity);
+    }
+}
+
+/// Starts the copy of step t's W*x into its slot; an empty group beyond the end.
+RNN_INLINE void rnn_fetch(const RnnRun &run, const RnnThread &self, long long t)
+{
+    if (t < run.timesteps) {
+        const float *from = run.input + (blockIdx.x * run.timesteps + t) * RNN_INPUT_STRIDE;
+        float *to = self.shared + (int)(t & (RNN_RING - 1)) * RNN_INPUT_STRIDE;
+        for (int i = 4 * threadIdx.x; i < RNN_INPUT_STRIDE; i += 4 * RNN_THREADS)
+            rnn_copy16(to + i, from + i);
+    }
+    rnn_copy_commit();
+}
+
+/// One step. `slot` is t modulo RNN_RING, a constant where the loop is unrolled by its multiples.
+RNN_INLINE void rnn_step(const RnnRun &run, RnnThread &self, long long t, int slot)
+{
+    rnn_copy_wait<RNN_RING - 2>();
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < rnn_held; i++)
+        rnn_keep(self.weights[i]);
+    float input[RNN_SOME(RNN_GATES)];
+    const int column = self.unit < RNN_UNITS ? self.unit : 0;
+#pragma unroll
+    for (int g = 0; g < RNN_GATES; g++)
+        input[g] = self.shared[slot * RNN_INPUT_STRIDE + g * RNN_UNITS + column];
+    rnn_fetch(run, self, t + RNN_RING - 1);
+
+    float carries[RNN_SOME(RNN_CARRIES)] = {}, next[RNN_SOME(RNN_STATES)];
+#pragma unroll
+    for (int i = 0; i < RNN_STATES; i++)
+        next[i] = self.state[i];
+    rnn_run_phases<0>(self, input, carries, next, slot & 1);
+#pragma unroll
+    for (int i = 0; i < RNN_STATES; i++)
+        self.state[i] = next[i];
+    if (RNN_SEQUENCE_OUT && self.lane == 0 && self.unit < RNN_OUTPUTS)
+        run.y[(blockIdx.x * run.timesteps + t) * RNN_OUTPUTS + self.unit] = next[0];
+}
+
+/// Puts the initial operands into the buffers that step 0 reads.
+template <int Reader> RNN_INLINE void rnn_publish_initial(const RnnThread &self)
+{
+    if constexpr (Reader < RNN_PHASE_COUNT) {
+        constexpr RnnPhase reader = rnn_phases[Reader];
+        if constexpr (reader.row_count > 0 && reader.operand_is_state)
+            if (self.lane == 0 && self.unit < reader.operand_size)
+                self.shared[rnn_operand_at(Reader) + self.unit] =
+                    rnn_round(self.state[reader.operand]);
+        rnn_publish_initial<Reader + 1>(self);
+    }
+}
+
+/// Loads weights, vectors and states, and starts the ring.
+RNN_INLINE void rnn_begin(const RnnRun &run, RnnThread &self)
+{
+    extern __shared__ float4 rnn_shared[];
+    self.shared = (float *)rnn_shared;
+    self.unit = threadIdx.x / RNN_LANES;
+    self.lane = threadIdx.x % RNN_LANES;
+    for (int t = 0; t < RNN_RING - 1; t++)
+        rnn_fetch(run, self, t);
+#pragma unroll
+    for (int i = 0; i < rnn_held; i++)
+        self.weights[i] = rnn_load_once(run.weights + i * RNN_THREADS + threadIdx.x);
+    rnn_chunk *rest = (rnn_chunk *)(self.shared + rnn_operand_at(RNN_PHASE_COUNT)) + threadIdx.x;
+    for (int i = rnn_held; i < rnn_chunk_count; i++)
+        rest[(i - rnn_held) * RNN_THREADS] = run.weights[i * RNN_THREADS + threadIdx.x];
+    const bool owns = self.unit < RNN_UNITS;
+    for (int g = 0; g < RNN_SOME(RNN_BIASES); g++)
+        self.bias[g] = owns && run.bias ? run.bias[g * RNN_UNITS + self.unit] : 0.0f;
+    for (int g = 0; g < RNN_SOME(RNN_RECURRENT_BIASES); g++)
+        self.recurrent_bias[g] =
+            owns && run.recurrent_bias ? run.recurrent_bias[g * RNN_UNITS + self.unit] : 0.0f;
+    for (int g = 0; g < RNN_SOME(RNN_PARAMETERS); g++)
+        self.parameter[g] = owns && run.parameter ? run.parameter[g * RNN_UNITS + self.unit] : 0.0f;
+#pragma unroll
+    for (int i = 0; i < RNN_STATES; i++) {
+        const int size = rnn_state_sizes[i];
+        self.state[i] = self.unit < size
+                            ? run.states.at[i][(long long)blockIdx.x * size + self.unit]
+                            : 0.0f;
+    }
+    for (int i = rnn_operand_at(0) + threadIdx.x; i < rnn_operand_at(RNN_PHASE_COUNT);
+         i += RNN_THREADS)
+        self.shared[i] = 0.0f;
+    __syncthreads();
+    rnn_publish_initial<0>(self);
+}
+
+/// Writes the final states, and y where only the last output is asked for.
+RNN_INLINE void rnn_end(const RnnRun &run, const RnnThread &self)
+{
+    if (self.lane != 0)
+        return;
+#pragma unroll
+    for (int i = 0; i < RNN_STATES; i++) {
+        const int size = rnn_state_sizes[i];
+        if (self.unit < size)
+            run.states.at[i][(long long)blockIdx.x * size + self.unit] = self.state[i];
+    }
+    if (!RNN_SEQUENCE_OUT && self.unit < RNN_OUTPUTS)
+        run.y[(long long)blockIdx.x * RNN_OUTPUTS + self.unit] = self.state[0];
+}
+
+/// Packs canonical R [gates*H, K] and P [P, H] into [chunk][thread]; zeros where there is no weight.
+extern "C" __global__ void rnn_pack(const float *R, const float *P, rnn_chunk *packed)
+{
+    const int total = rnn_chunk_count * RNN_THREADS;
+    for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < total; at += gridDim.x * blockDim.x) {
+        const int chunk = at / RNN_THREADS, thread = at % RNN_THREADS;
+        const int unit = thread / RNN_LANES, lane = thread % RNN_LANES;
+        int phase = 0;
+        while (chunk >= rnn_first_chunk(phase + 1))
+            phase++;
+        const RnnPhase &of = rnn_phases[phase];
+        const int within = chunk - rnn_first_chunk(phase);
+        const int gate = within % of.row_count;
+        const int k = 4 * (within / of.row_count * RNN_LANES + lane);
+        const long long row = (long long)of.rows[gate] * of.size + unit;
+        const float *from = (of.matrix ? P : R) + row * of.operand_size;
+        float w[4];
+        for (int e = 0; e < 4; e++)
+            w[e] = unit < of.size && k + e < of.operand_size ? from[k + e] : 0.0f;
+        packed[at] = rnn_chunk_pack(w[0], w[1], w[2], w[3]);
+    }
+}
+
+#endif
