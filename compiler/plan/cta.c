@@ -12,7 +12,7 @@ enum {
 };
 
 /// Registers of a thread that hold no weights: addresses, sums, the pointwise part.
-enum { REGISTERS_BASE = 52, REGISTERS_PER_VALUE = 2 };
+enum { REGISTERS_BASE = 60, REGISTERS_PER_VALUE = 2 };
 
 int operand_bytes(Precision precision)
 {
@@ -27,7 +27,8 @@ static int64_t round_up(int64_t value, int64_t unit)
 static int registers_for_weights(const Layer *layer, int threads)
 {
     const Cell *cell = layer->cell;
-    int limit = 65536 / threads / 8 * 8;
+    // Each of the four schedulers has a quarter of the registers.
+    int limit = 65536 / (int)round_up(threads, 128) / 8 * 8;
     limit = limit < REGISTERS_MAX ? limit : REGISTERS_MAX;
     const int values =
         cell->W.count + cell->b.count + cell->rb.count + cell->p.count + cell->state_count;
@@ -41,15 +42,16 @@ static double step_cycles(const PlanContext *context, const CtaLayout *layout,
 {
     const int bytes = operand_bytes(context->precision);
     const double warps = layout->threads / 32.0;
-    const double multiply = warps * layout->chunks * 4 / 4 * (bytes == 2 ? 2.0 : 1.0);
-    const double pointwise = warps * 30 * context->layer->cell->phase_count;
-    const double held = layout->register_chunks;
-    const double shared = warps * ((layout->chunks - held) * bytes + (double)operand_chunks * 2);
+    const int per_scheduler = (layout->threads / 32 + 3) / 4; // an SM has four
+    const double multiply = layout->chunks * 4 * (bytes == 2 ? 2.0 : 1.0);
+    const double pointwise = 120.0 * context->layer->cell->phase_count;
+    const double shared = warps * ((double)(layout->chunks - layout->register_chunks) * bytes +
+                                   (double)operand_chunks * 2);
     double latency = 180;
     for (int lanes = layout->lanes; lanes > 1; lanes /= 2)
         latency += 28;
     latency *= 0.4 + 0.6 * context->layer->cell->phase_count;
-    const double issue = multiply + pointwise;
+    const double issue = per_scheduler * (multiply + pointwise);
     return latency + (issue > shared ? issue : shared);
 }
 

@@ -1,0 +1,138 @@
+// Device code: every built-in cell in every variant and precision goes through NVRTC for sm_90, and
+// the kernels that must be fast keep their weights in registers. Skipped where there is no NVRTC.
+#include "build/build.h"
+#include "unit/plan_fixture.h"
+
+static bool compile(const char *spec, Arena **out_arena, Images *out)
+{
+    static const int arches[] = {90};
+    Planned planned = planned_from(spec);
+    ck_assert_msg(planned.model != NULL, "%s", planned_diagnostics(&planned));
+    const Plan *plan =
+        plan_make(planned.arena, planned.diags, planned.model, arches, 1, false, "all");
+    ck_assert_msg(plan != NULL, "%s", planned_diagnostics(&planned));
+    bool built = build_images(planned.arena, planned.diags, plan, arches, 1, 2, out);
+    const char *said = planned_diagnostics(&planned);
+    if (!built && strstr(said, "E0701")) {
+        arena_destroy(planned.arena);
+        return false;
+    }
+    ck_assert_msg(built, "%s\n%s", spec, said);
+    *out_arena = planned.arena;
+    return true;
+}
+
+/// The named image; fails where there is none.
+static const Image *find_image(const Images *images, const char *name)
+{
+    for (int i = 0; i < images->count; i++)
+        if (strcmp(images->items[i].name, name) == 0)
+            return &images->items[i];
+    ck_abort_msg("no image %s", name);
+    return NULL;
+}
+
+static void assert_no_spills(const Image *image)
+{
+    ck_assert_ptr_nonnull(strstr(image->ptxas_log, "bytes spill stores"));
+    for (const char *at = image->ptxas_log; (at = strstr(at, " bytes spill stores")); at++)
+        ck_assert_msg(at[-1] == '0' && at[-2] == ' ', "%s spills:\n%s", image->name,
+                      image->ptxas_log);
+}
+
+static const char *const cells[] = {"rnn",       "lstm",   "gru", "gru_before", "peephole_lstm",
+                                    "cifg_lstm", "indrnn", "mgu", "slstm"};
+static const char *const precisions[] = {"float32", "tf32", "bfloat16", "float16"};
+enum { CELLS = sizeof cells / sizeof *cells };
+
+START_TEST(every_cell_compiles)
+{
+    for (int p = 0; p < 4; p++) {
+        char spec[512];
+        snprintf(spec, sizeof spec,
+                 "rnnc: 1\nname: m\ninput: {features: 5, batch: any, timesteps: any}\nlayers:\n"
+                 "  - {cell: %s, units: 37, return_sequences: true}\n"
+                 "compile: {precision: %s}\nweights: {seed: 1}\n",
+                 cells[_i], precisions[p]);
+        Images images;
+        Arena *arena;
+        if (!compile(spec, &arena, &images))
+            return;
+        find_image(&images, "l0.stepwise");
+        assert_no_spills(find_image(&images, "l0.unrolled"));
+        assert_no_spills(find_image(&images, "l0.persistent_cta"));
+        arena_destroy(arena);
+    }
+}
+END_TEST
+
+START_TEST(projection_compiles)
+{
+    Images images;
+    Arena *arena;
+    if (!compile("rnnc: 1\nname: m\ninput: {features: 5, batch: any, timesteps: any}\nlayers:\n"
+                 "  - {cell: lstm, units: 48, projection: 10}\nweights: {seed: 1}\n",
+                 &arena, &images))
+        return;
+    find_image(&images, "l0.stepwise");
+    assert_no_spills(find_image(&images, "l0.persistent_cta"));
+    arena_destroy(arena);
+}
+END_TEST
+
+START_TEST(large_layers_do_not_spill)
+{
+    static const char *const layers[] = {"lstm, units: 64, activation: {leaky_relu: 0.05}",
+                                         "lstm, units: 64",
+                                         "lstm, units: 128",
+                                         "gru, units: 64",
+                                         "gru, units: 160",
+                                         "rnn, units: 256"};
+    char spec[512];
+    snprintf(spec, sizeof spec,
+             "rnnc: 1\nname: m\ninput: {features: 16, batch: 32, timesteps: 100}\nlayers:\n"
+             "  - {cell: %s, return_sequences: true}\nweights: {seed: 1}\n",
+             layers[_i]);
+    Images images;
+    Arena *arena;
+    if (!compile(spec, &arena, &images))
+        return;
+    assert_no_spills(find_image(&images, "l0.persistent_cta"));
+    arena_destroy(arena);
+}
+END_TEST
+
+START_TEST(layers_without_recurrence_compile)
+{
+    Images images;
+    Arena *arena;
+    if (!compile("rnnc: 1\nname: m\ninput: {tokens: 30, batch: 1, timesteps: 6486}\nlayers:\n"
+                 "  - {embedding: 8}\n  - {cell: lstm, units: 16, return_sequences: true}\n"
+                 "  - {dense: {units: 30, activation: gelu}}\n  - {activation: mish}\n"
+                 "compile: {unroll: true}\nweights: {seed: 1}\n",
+                 &arena, &images))
+        return;
+    find_image(&images, "l0.pointwise");
+    find_image(&images, "l1.unrolled");
+    find_image(&images, "l2.pointwise");
+    find_image(&images, "l3.pointwise");
+    arena_destroy(arena);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("nvrtc");
+    TCase *compiling = tcase_create("compile");
+    tcase_set_timeout(compiling, 300);
+    tcase_add_loop_test(compiling, every_cell_compiles, 0, CELLS);
+    tcase_add_loop_test(compiling, large_layers_do_not_spill, 0, 6);
+    tcase_add_test(compiling, projection_compiles);
+    tcase_add_test(compiling, layers_without_recurrence_compile);
+    suite_add_tcase(suite, compiling);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
