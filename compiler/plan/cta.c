@@ -12,7 +12,7 @@ enum {
 };
 
 /// Registers of a thread that hold no weights: addresses, sums, the pointwise part.
-enum { REGISTERS_BASE = 60, REGISTERS_PER_VALUE = 2 };
+enum { REGISTERS_BASE = 68, REGISTERS_PER_VALUE = 2 };
 
 int operand_bytes(Precision precision)
 {

@@ -87,7 +87,7 @@ START_TEST(large_layers_do_not_spill)
                                          "lstm, units: 128",
                                          "gru, units: 64",
                                          "gru, units: 160",
-                                         "rnn, units: 256"};
+                                         "rnn, units: 128"};
     char spec[512];
     snprintf(spec, sizeof spec,
              "rnnc: 1\nname: m\ninput: {features: 16, batch: 32, timesteps: 100}\nlayers:\n"
