@@ -182,12 +182,13 @@ static void ask_variants(Planner *planner, LayerPlan *layer)
     }
 }
 
-/// Moves `others[index]` to the end of the choices, keeping both orders.
-static void keep(Planner *planner, LayerPlan *layer, int index, const char *reason)
+/// Moves `others[index]` to the end of the choices, keeping both orders. `place` says why it stands
+/// there, before what the variant itself has to say.
+static void keep(Planner *planner, LayerPlan *layer, int index, const char *place)
 {
     Choice choice = layer->others[index];
-    if (reason)
-        choice.reason = reason;
+    choice.reason =
+        choice.reason ? arena_format(planner->arena, "%s; %s", place, choice.reason) : place;
     for (int i = index; i + 1 < layer->other_count; i++)
         layer->others[i] = layer->others[i + 1];
     layer->other_count--;
