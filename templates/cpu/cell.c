@@ -12,13 +12,16 @@
 //                 y[row][step] = first state
 //                                            scratch -> states
 //
+// A single row has too little to multiply for the weights that it streams: its W*x of the next
+// steps is computed under R*h (overlap.h) where the registers are enough for both.
+//
 // States are kept twice, before and after the step, so that a phase may read a state that another
 // has already renewed. Padding lanes hold whatever the equations make of zeros; nothing reads them.
 #ifndef RNN_UNITS
 #include "cpu/default_cell.h"
 #endif
 #include "cpu/code.h"
-#include "cpu/product.h"
+#include "cpu/overlap.h"
 
 typedef struct {
     int matrix, gates, rows[RNNC_GATES_MAX]; // product: blocks of rows of R or P; gates 0: none
@@ -56,6 +59,7 @@ typedef struct {
     float *inputs, *product;
     float *states[2][RNN_STATES]; // before and after the step, by turns
     float *carries[RNN_CARRIES + 1];
+    rnn_ahead ahead; // W*x of later steps, for a single row
 } rnn_frame;
 
 typedef struct {
@@ -107,6 +111,8 @@ static void rnn_frame_lay_out(const rnnc_cpu_args *args, rnn_frame *frame)
 {
     float *at = args->scratch;
     frame->packed = args->packed;
+    frame->ahead =
+        (rnn_ahead){.matrix = frame->packed, .depth = RNN_INPUTS, .width = RNN_INPUT_WIDTH};
     frame->inputs = at;
     at += (int64_t)RNN_CHUNK_ROWS * RNN_INPUT_WIDTH;
     frame->product = at;
@@ -153,19 +159,23 @@ RNN_INLINE void rnn_scatter(const rnn_frame *frame, const rnn_phase *phase, int 
         frame->carries[i] + row * RNN_PADDED(rnn_carry_sizes[i]) + unit, point->carry_out[i]);
 }
 
-RNN_INLINE void rnn_phase_product(const rnn_frame *frame, int number, int64_t rows, int before)
+RNN_INLINE void rnn_phase_product(rnn_frame *frame, int number, int64_t rows, int before)
 {
     const rnn_phase *phase = &rnn_phases[number];
+    const float *matrix = frame->packed + rnn_phase_at(number);
     const float *operand = phase->operand_is_state ? frame->states[before][phase->operand]
                                                    : frame->carries[phase->operand];
-    rnn_product(frame->packed + rnn_phase_at(number),
-                RNN_PANELS(phase->gates * RNN_PADDED(phase->size)), phase->depth, operand,
-                RNN_PADDED(phase->depth), frame->product, RNN_PRODUCT_WIDTH, rows, before);
+    const int64_t panels = RNN_PANELS(phase->gates * RNN_PADDED(phase->size));
+    if (rows == 1 && frame->ahead.count)
+        rnn_product_row_ahead(matrix, panels, phase->depth, operand, frame->product, before,
+                              &frame->ahead);
+    else
+        rnn_product(matrix, panels, phase->depth, operand, RNN_PADDED(phase->depth), frame->product,
+                    RNN_PRODUCT_WIDTH, rows, before);
 }
 
 #define RNN_DEFINE_PHASE(N)                                                                        \
-    static void rnn_run_phase##N(const rnn_frame *frame, const float *inputs, int64_t rows,        \
-                                 int before)                                                       \
+    static void rnn_run_phase##N(rnn_frame *frame, const float *inputs, int64_t rows, int before)  \
     {                                                                                              \
         const rnn_phase *phase = &rnn_phases[N];                                                   \
         if (phase->gates > 0)                                                                      \
@@ -218,40 +228,78 @@ static void rnn_output(const rnn_frame *frame, int turn, int64_t rows, float *y,
                sizeof(float) * RNN_OUTPUTS);
 }
 
-static void rnn_run_tile(const rnnc_cpu_args *args, const rnn_frame *frame, int64_t first,
-                         int64_t rows)
+/// One step of `rows` rows: the phases, then the output. Returns the turn of the new states.
+RNN_INLINE int rnn_step(rnn_frame *frame, const float *inputs, int64_t rows, int before, float *y,
+                        int64_t timesteps)
 {
-    const int64_t chunk = RNN_CHUNK_ROWS / rows, timesteps = args->timesteps;
-    const float *x = (const float *)args->x + first * timesteps * RNN_INPUTS;
-    int before = 0;
-    rnn_states_copy(args, frame, first, rows, before, 0);
+#define RNN_RUN_PHASE(N) rnn_run_phase##N(frame, inputs, rows, before);
+    RNN_PHASES(RNN_RUN_PHASE)
+    if (RNN_SEQUENCE_OUT)
+        rnn_output(frame, !before, rows, y, timesteps * RNN_OUTPUTS);
+    return !before;
+}
+
+/// A tile of rows, W*x of a chunk of steps at a time.
+static int rnn_run_rows(rnn_frame *frame, const float *x, float *y, int64_t rows, int64_t timesteps)
+{
+    const int64_t chunk = RNN_CHUNK_ROWS / rows;
+    int turn = 0;
     for (int64_t start = 0; start < timesteps; start += chunk) {
         int64_t steps = timesteps - start < chunk ? timesteps - start : chunk;
         if (RNN_GATES > 0)
             rnn_inputs(frame, x + start * RNN_INPUTS, rows, steps, timesteps);
-        for (int64_t step = 0; step < steps; step++) {
-            const float *inputs = frame->inputs + step * rows * RNN_INPUT_WIDTH;
-#define RNN_RUN_PHASE(N) rnn_run_phase##N(frame, inputs, rows, before);
-            RNN_PHASES(RNN_RUN_PHASE)
-            before = !before;
-            if (RNN_SEQUENCE_OUT)
-                rnn_output(frame, before, rows,
-                           args->y + (first * timesteps + start + step) * RNN_OUTPUTS,
-                           timesteps * RNN_OUTPUTS);
-        }
+        for (int64_t step = 0; step < steps; step++)
+            turn = rnn_step(frame, frame->inputs + step * rows * RNN_INPUT_WIDTH, rows, turn,
+                            y + (start + step) * RNN_OUTPUTS, timesteps);
     }
+    return turn;
+}
+
+/// One row, W*x of RNN_TILE_ROWS steps at a time, in two buffers by turns.
+static int rnn_run_one(rnn_frame *frame, const float *x, float *y, int64_t timesteps)
+{
+    const int64_t chunk = RNN_TILE_ROWS;
+    float *inputs[2] = {frame->inputs, frame->inputs + chunk * RNN_INPUT_WIDTH};
+    int turn = 0;
+    rnn_inputs(frame, x, 1, timesteps < chunk ? timesteps : chunk, timesteps);
+    for (int64_t start = 0; start < timesteps; start += chunk) {
+        const int64_t left = timesteps - start, after = left - chunk;
+        const float *now = inputs[start / chunk % 2];
+        frame->inputs = inputs[!(start / chunk % 2)];
+        frame->ahead.x = x + (start + chunk) * RNN_INPUTS;
+        frame->ahead.y = frame->inputs;
+        frame->ahead.next = 0;
+        frame->ahead.count = after >= chunk ? 2 * RNN_INPUT_PANELS : 0;
+        for (int64_t step = 0; step < chunk && step < left; step++)
+            turn = rnn_step(frame, now + step * RNN_INPUT_WIDTH, 1, turn,
+                            y + (start + step) * RNN_OUTPUTS, timesteps);
+        rnn_ahead_finish(&frame->ahead);
+        if (after > 0 && after < chunk)
+            rnn_inputs(frame, frame->ahead.x, 1, after, timesteps);
+    }
+    return turn;
+}
+
+static void rnn_run_tile(const rnnc_cpu_args *args, int64_t first, int64_t rows)
+{
+    const int64_t timesteps = args->timesteps;
+    const float *x = (const float *)args->x + first * timesteps * RNN_INPUTS;
+    float *y = args->y + first * (RNN_SEQUENCE_OUT ? timesteps : 1) * RNN_OUTPUTS;
+    rnn_frame frame;
+    rnn_frame_lay_out(args, &frame);
+    rnn_states_copy(args, &frame, first, rows, 0, 0);
+    int turn = rows == 1 && RNN_GATES > 0 && RNN_PANEL == 4
+                   ? rnn_run_one(&frame, x, y, timesteps)
+                   : rnn_run_rows(&frame, x, y, rows, timesteps);
     if (!RNN_SEQUENCE_OUT)
-        rnn_output(frame, before, rows, args->y + first * RNN_OUTPUTS, RNN_OUTPUTS);
-    rnn_states_copy(args, frame, first, rows, before, 1);
+        rnn_output(&frame, turn, rows, y, RNN_OUTPUTS);
+    rnn_states_copy(args, &frame, first, rows, turn, 1);
 }
 
 static void rnn_run(const rnnc_cpu_args *args)
 {
-    rnn_frame frame;
-    rnn_frame_lay_out(args, &frame);
     for (int64_t first = 0; first < args->batch; first += RNN_TILE)
-        rnn_run_tile(args, &frame, first,
-                     args->batch - first < RNN_TILE ? args->batch - first : RNN_TILE);
+        rnn_run_tile(args, first, args->batch - first < RNN_TILE ? args->batch - first : RNN_TILE);
 }
 
 RNN_DEFINE_CODE(RNN_PACKED_FLOATS)

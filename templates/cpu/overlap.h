@@ -66,4 +66,62 @@ static __attribute__((noinline, unused)) void rnn_overlap(const rnn_tile *tile, 
                   tile_sums[i]);
 }
 
+/// The tile alone.
+static __attribute__((noinline, unused)) void rnn_tile_run(const rnn_tile *tile)
+{
+    const rnn_tile own = *tile;
+    rnn_f sums[RNN_TILE_ROWS * RNN_TILE_VECTORS];
+    RNN_UNROLL for (int i = 0; i < RNN_TILE_ROWS * RNN_TILE_VECTORS; i++) sums[i] = rnn_const(0);
+    for (int64_t k = 0; k < own.depth; k++)
+        rnn_tile_step(&own, k, sums);
+    RNN_UNROLL for (int i = 0; i < RNN_TILE_ROWS * RNN_TILE_VECTORS; i++) rnn_store(
+        own.y + i / RNN_TILE_VECTORS * own.y_stride + i % RNN_TILE_VECTORS * RNN_LANES, sums[i]);
+}
+
+/// W*x of the next RNN_TILE_ROWS steps as a queue of tiles; `count` 0: nothing to do.
+typedef struct {
+    const float *matrix, *x;
+    float *y;
+    int64_t depth, width, next, count;
+} rnn_ahead;
+
+RNN_INLINE rnn_tile rnn_ahead_take(rnn_ahead *ahead)
+{
+    const int64_t number = ahead->next++;
+    const int64_t half = number % 2 * RNN_TILE_VECTORS * RNN_LANES;
+    return (rnn_tile){.panel = ahead->matrix + number / 2 * RNN_WIDTH * ahead->depth + half,
+                      .x = ahead->x,
+                      .y = ahead->y + number / 2 * RNN_WIDTH + half,
+                      .depth = ahead->depth,
+                      .x_stride = ahead->depth,
+                      .y_stride = ahead->width};
+}
+
+RNN_INLINE void rnn_ahead_finish(rnn_ahead *ahead)
+{
+    while (ahead->next < ahead->count) {
+        const rnn_tile tile = rnn_ahead_take(ahead);
+        rnn_tile_run(&tile);
+    }
+}
+
+/// rnn_product_row with tiles under it as long as there are any.
+RNN_INLINE void rnn_product_row_ahead(const float *matrix, int64_t panels, int64_t depth,
+                                      const float *x, float *y, int backwards, rnn_ahead *ahead)
+{
+    const int64_t groups = panels / RNN_OVERLAP, stride = RNN_OVERLAP * RNN_WIDTH;
+    int64_t done = 0;
+    for (; done < groups && ahead->next < ahead->count; done++) {
+        const int64_t group = backwards ? groups - 1 - done : done;
+        const rnn_tile tile = rnn_ahead_take(ahead);
+        rnn_overlap(&tile, matrix + group * stride * depth, depth, x, y + group * stride);
+    }
+    const int64_t first = backwards ? 0 : done * RNN_OVERLAP;
+    const int64_t whole = (groups - done) * RNN_OVERLAP, rest = groups * RNN_OVERLAP;
+    rnn_product_row(matrix + first * RNN_WIDTH * depth, whole, depth, x, y + first * RNN_WIDTH,
+                    backwards);
+    rnn_product_row(matrix + rest * RNN_WIDTH * depth, panels - rest, depth, x,
+                    y + rest * RNN_WIDTH, 0);
+}
+
 #endif
