@@ -226,12 +226,15 @@ static Value parse_gate(Parser *parser, const Token *family)
     parser->at++;
     if (!parser->scope->gate)
         return parser_unknown_name(parser, family);
-    if (!parser->scope->is_matrix(parser, family->text) || !parser_take(parser, "*"))
-        return parser->scope->gate(parser, family, gate, NULL);
-    Value operand = parse_primary(parser);
+    Value operand = expression_poison(gate->span), value;
+    bool is_product = parser->scope->is_matrix(parser, family->text) && parser_take(parser, "*");
+    if (is_product)
+        operand = parse_primary(parser);
     if (parser->failed)
         return expression_poison(family->span);
-    return parser->scope->gate(parser, family, gate, &operand);
+    value = parser->scope->gate(parser, family, gate, is_product ? &operand : NULL);
+    value.span = joined(family->span, operand.span);
+    return value;
 }
 
 static Value parse_name(Parser *parser)
