@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-enum { MOST_ERRORS_SHOWN = 20 };
+enum { MOST_ERRORS_SHOWN = 20, LONGEST_LINE_SHOWN = 160, SHOWN_BEFORE_CARET = 100 };
 
 typedef struct Remark {
     struct Remark *next;
@@ -137,7 +137,14 @@ static const char *line_start(const Source *source, int line)
     return at;
 }
 
-/// The source line and the caret under it; tabs are kept so that the caret stands right.
+/// A byte of UTF-8 that takes no column of its own.
+static bool is_continuation(char byte)
+{
+    return ((unsigned char)byte & 0xC0) == 0x80;
+}
+
+/// The source line and the caret under it; tabs are kept so that the caret stands right. Of a long
+/// line only the part around the caret is shown.
 static void print_caret(FILE *out, Span span, const char *colour, const char *plain)
 {
     const char *line = span.source && span.line > 0 && span.source->text
@@ -145,16 +152,28 @@ static void print_caret(FILE *out, Span span, const char *colour, const char *pl
                            : NULL;
     if (!line)
         return;
-    int length = (int)strcspn(line, "\r\n");
-    fprintf(out, "%5d | %.*s\n      | ", span.line, length, line);
-    for (int i = 0; i < span.column - 1 && i < length; i++)
-        fputc(line[i] == '\t' ? '\t' : ' ', out);
+    int length = (int)strcspn(line, "\r\n"), from = 0, to = length;
+    if (length > LONGEST_LINE_SHOWN && span.column > SHOWN_BEFORE_CARET)
+        from = span.column - 1 - SHOWN_BEFORE_CARET;
+    if (to - from > LONGEST_LINE_SHOWN)
+        to = from + LONGEST_LINE_SHOWN;
+    while (from > 0 && is_continuation(line[from]))
+        from--;
+    while (to < length && is_continuation(line[to]))
+        to++;
+    const char *before = from > 0 ? "..." : "", *after = to < length ? "..." : "";
+    fprintf(out, "%5d | %s%.*s%s\n      | %*s", span.line, before, to - from, line + from, after,
+            (int)strlen(before), "");
+    for (int i = from; i < span.column - 1 && i < to; i++)
+        if (!is_continuation(line[i]))
+            fputc(line[i] == '\t' ? '\t' : ' ', out);
     int underline = span.length > 0 ? span.length : 1;
-    if (underline > length - span.column + 1)
-        underline = length - span.column + 1;
+    if (underline > to - span.column + 1)
+        underline = to - span.column + 1;
     fprintf(out, "%s^", colour);
     for (int i = 1; i < underline; i++)
-        fputc('~', out);
+        if (!is_continuation(line[span.column - 1 + i]))
+            fputc('~', out);
     fprintf(out, "%s\n", plain);
 }
 
