@@ -1,0 +1,165 @@
+/* Variants unrolled and persistent_cta, host side: W*x by cuBLAS, then one launch for all steps
+ * with a CTA a batch row (templates/cuda/recurrence.cuh). R is packed on the device by the image's
+ * own kernel, so that only the generated code knows the layout. */
+#include "../memory.h"
+#include "layer_weights.h"
+
+enum { PACK_BLOCKS = 64, PACK_THREADS = 256 };
+
+typedef struct {
+    rnnc_layer_weights weights;
+    CUfunction run, pack;
+    CUdeviceptr packed;
+} ResidentState;
+
+/// RnnRun of templates/cuda/recurrence.cuh.
+typedef struct {
+    CUdeviceptr input, weights, bias, recurrent_bias, parameter;
+    float *y;
+    float *states[RNNC_STATES_MAX];
+    long long timesteps;
+} RunArguments;
+
+static void destroy(void *memory)
+{
+    ResidentState *state = memory;
+    if (!state)
+        return;
+    if (state->packed)
+        state->weights.options.cuda->cuMemFree(state->packed);
+    rnnc_layer_weights_close(&state->weights);
+    rnnc_memory_free(state);
+}
+
+/// Finds the kernels and asks the device whether one CTA fits an SM.
+static rnnc_status find_kernels(ResidentState *state, const rnnc_cuda_layer_options *options)
+{
+    const rnnc_cuda_driver *cuda = options->cuda;
+    const rnnc_variant_desc *variant = options->variant;
+    int ctas = 0;
+    if (cuda->cuModuleGetFunction(&state->run, options->image, "rnn_run") ||
+        cuda->cuModuleGetFunction(&state->pack, options->image, "rnn_pack"))
+        return rnnc_error_set(options->error, RNNC_DEVICE_ERROR,
+                              "layer %s: the image of %s lacks its kernels", options->layer->name,
+                              variant->name);
+    CUresult result = cuda->cuFuncSetAttribute(
+        state->run, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)variant->shared_bytes);
+    if (!result)
+        result = cuda->cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            &ctas, state->run, variant->threads, (size_t)variant->shared_bytes);
+    if (result || ctas < 1)
+        return rnnc_error_set(options->error, RNNC_UNAVAILABLE,
+                              "layer %s: a CTA of %d threads and %lld bytes of shared memory does "
+                              "not fit an SM of this GPU",
+                              options->layer->name, variant->threads,
+                              (long long)variant->shared_bytes);
+    return RNNC_OK;
+}
+
+static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_state)
+{
+    *out_state = NULL;
+    ResidentState *state = rnnc_memory_alloc(sizeof *state);
+    if (!state)
+        return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for a layer");
+    state->weights.options = *options;
+    rnnc_status status = find_kernels(state, options);
+    if (status == RNNC_OK)
+        status = rnnc_layer_weights_open(options, &state->weights);
+    if (status == RNNC_OK)
+        status = rnnc_layer_weights_alloc(&state->weights, options->variant->packed_bytes,
+                                          &state->packed);
+    if (status == RNNC_OK)
+        *out_state = state;
+    else
+        destroy(state);
+    return status;
+}
+
+/// Elements of a weight tensor; 0 where the layer has none.
+static int64_t tensor_count(const rnnc_cuda_layer_options *options, rnnc_weight_kind kind)
+{
+    const int32_t tensor = options->layer->weights[kind];
+    if (tensor < 0)
+        return 0;
+    const rnnc_tensor_info *info = &options->module->tensors[tensor].info;
+    int64_t count = 1;
+    for (int32_t i = 0; i < info->ndim; i++)
+        count *= info->dims[i];
+    return count;
+}
+
+static rnnc_status set_weights(void *memory, const float *const weights[RNNC_WEIGHT_COUNT])
+{
+    ResidentState *state = memory;
+    const rnnc_cuda_layer_options *options = &state->weights.options;
+    CUdeviceptr R = 0, P = 0;
+    rnnc_status status = rnnc_layer_weights_set(&state->weights, weights);
+    if (status != RNNC_OK || !state->packed)
+        return status;
+    if (weights[RNNC_WEIGHT_R])
+        status = rnnc_layer_weights_upload(&state->weights, weights[RNNC_WEIGHT_R],
+                                           tensor_count(options, RNNC_WEIGHT_R), &R);
+    if (status == RNNC_OK && weights[RNNC_WEIGHT_P])
+        status = rnnc_layer_weights_upload(&state->weights, weights[RNNC_WEIGHT_P],
+                                           tensor_count(options, RNNC_WEIGHT_P), &P);
+    if (status == RNNC_OK) {
+        void *arguments[] = {&R, &P, &state->packed};
+        CUresult result =
+            options->cuda->cuLaunchKernel(state->pack, PACK_BLOCKS, 1, 1, PACK_THREADS, 1, 1, 0,
+                                          options->stream, arguments, NULL);
+        if (!result)
+            result = options->cuda->cuStreamSynchronize(options->stream);
+        status = rnnc_layer_weights_check(&state->weights, result, "packing weights");
+    }
+    if (R)
+        options->cuda->cuMemFree(R);
+    if (P)
+        options->cuda->cuMemFree(P);
+    return status;
+}
+
+static rnnc_status run(void *memory, const rnnc_layer_call *call)
+{
+    ResidentState *state = memory;
+    const rnnc_layer_weights *weights = &state->weights;
+    const rnnc_cuda_layer_options *options = &weights->options;
+    if (call->batch == 0 || call->timesteps == 0)
+        return RNNC_OK;
+    rnnc_status status =
+        rnnc_layer_weights_multiply(weights, call->x, call->batch * call->timesteps);
+    if (status != RNNC_OK)
+        return status;
+    RunArguments run_arguments = {.input = weights->input,
+                                  .weights = state->packed,
+                                  .bias = weights->bias,
+                                  .recurrent_bias = weights->recurrent_bias,
+                                  .parameter = weights->parameter,
+                                  .y = call->y,
+                                  .timesteps = call->timesteps};
+    for (int32_t i = 0; i < options->layer->state_count; i++)
+        run_arguments.states[i] = call->states[i];
+    void *arguments[] = {&run_arguments};
+    return rnnc_layer_weights_check(
+        weights,
+        options->cuda->cuLaunchKernel(
+            state->run, (unsigned)call->batch, 1, 1, (unsigned)options->variant->threads, 1, 1,
+            (unsigned)options->variant->shared_bytes, options->stream, arguments, NULL),
+        "starting the recurrence");
+}
+
+const rnnc_cuda_variant rnnc_cuda_unrolled = {
+    .kind = RNNC_VARIANT_UNROLLED,
+    .prepare = prepare,
+    .set_weights = set_weights,
+    .run = run,
+    .destroy = destroy,
+};
+
+const rnnc_cuda_variant rnnc_cuda_persistent_cta = {
+    .kind = RNNC_VARIANT_PERSISTENT_CTA,
+    .prepare = prepare,
+    .set_weights = set_weights,
+    .run = run,
+    .destroy = destroy,
+};
