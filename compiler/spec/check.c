@@ -4,12 +4,16 @@
 #include <stdint.h>
 #include <string.h>
 
-/// The file's name without folder and ending.
+/// The file's name without folder and ending; what cannot stand in a name becomes `_`.
 static const char *stem(Arena *arena, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const char *dot = strrchr(name, '.');
-    return arena_copy(arena, name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
+    char *copy = arena_copy(arena, name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
+    for (char *at = copy + strspn(copy, VALUE_NAME_CHARACTERS); *at;
+         at += strspn(at, VALUE_NAME_CHARACTERS))
+        *at = '_';
+    return copy;
 }
 
 static void check_input(SpecReader *reader, const DocNode *root)

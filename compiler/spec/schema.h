@@ -31,7 +31,7 @@ typedef enum {
     TYPE_NONE, ///< not read: LATER keys only
     TYPE_VERSION,
     TYPE_TEXT,
-    TYPE_LAYER_NAME,
+    TYPE_NAME,
     TYPE_SIZE,
     TYPE_SIZE_OR_ANY,
     TYPE_DEPTH,

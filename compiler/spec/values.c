@@ -165,19 +165,18 @@ static void read_text(const SpecValue *value)
         wrong_type(value, "a text that is not empty");
 }
 
-/// Layer names become parts of tensor names (`enc/W`) and of names in the generated C.
-static void read_layer_name(const SpecValue *value)
+/// Names become parts of tensor names (`enc/W`) and of the generated C.
+static void read_name(const SpecValue *value)
 {
     const char *text = scalar(value, "a name");
     if (!text)
         return;
-    size_t good = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.");
+    size_t good = strspn(text, VALUE_NAME_CHARACTERS);
     if (*text && !text[good] && good < 64) {
         *(SpecText *)field(value) = (SpecText){text, value->entry->value->span};
         return;
     }
-    Diag *diag = diag_add(value->reader->diags, DIAG_E0213, place_of(value),
-                          "%s cannot be the name of a layer",
+    Diag *diag = diag_add(value->reader->diags, DIAG_E0213, place_of(value), "%s cannot be a name",
                           value_describe(value->reader->arena, value->entry->value));
     diag_help(diag, "use at most 63 letters, digits, `_`, `-` and `.`");
 }
@@ -340,7 +339,7 @@ static void (*const readers[])(const SpecValue *) = {
     [TYPE_NONE] = read_nothing,
     [TYPE_VERSION] = read_version,
     [TYPE_TEXT] = read_text,
-    [TYPE_LAYER_NAME] = read_layer_name,
+    [TYPE_NAME] = read_name,
     [TYPE_SIZE] = read_size,
     [TYPE_SIZE_OR_ANY] = read_size_or_any,
     [TYPE_DEPTH] = read_depth,

@@ -5,6 +5,9 @@
 #include "spec/doc.h"
 #include "spec/schema.h"
 
+/// What names of layers and models are made of.
+#define VALUE_NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
+
 /// What all readers of one spec share.
 typedef struct {
     Arena *arena;
