@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cell/cell_parse.h"
+#include "cell/cell_schedule.h"
 #include "cli/module_note.h"
 #include "import/npz.h"
 #include "import/safetensors.h"
@@ -105,12 +107,48 @@ static bool run_spec(const unsigned char *bytes, size_t size_bytes)
     return spec != NULL;
 }
 
+/// Parses, schedules and prints a cell, and prints the diagnostics.
+static bool run_cell(const unsigned char *bytes, size_t size_bytes)
+{
+    Arena *arena = arena_create();
+    Diags *diags = diags_create(arena);
+    Source *source = ARENA_NEW(arena, Source);
+    *source = (Source){"fuzz.cell", arena_copy(arena, (const char *)bytes, size_bytes), size_bytes};
+    CellBinding binding = {.use_bias = true};
+    activation_find(arena, diags, (Span){0}, "relu", NULL, 0, &binding.activation);
+    binding.recurrent_activation = binding.output_activation = binding.activation;
+    Cell *cell = cell_parse(arena, diags, source, &binding);
+    if (cell && !cell_schedule(arena, diags, cell))
+        cell = NULL;
+    check_verdict(diags, cell != NULL);
+    Text text = {.arena = arena};
+    if (cell)
+        cell_print_pointwise(cell, &text);
+    FILE *sink = fopen("/dev/null", "w");
+    require(sink != NULL, "there is a sink");
+    diags_print(diags, sink, false);
+    fclose(sink);
+    arena_destroy(arena);
+    return cell != NULL;
+}
+
 static unsigned char *copy(const void *bytes, size_t size_bytes)
 {
     unsigned char *result = malloc(size_bytes);
     require(result != NULL, "there is memory");
     memcpy(result, bytes, size_bytes);
     return result;
+}
+
+static unsigned char *make_cell(size_t *out_size_bytes)
+{
+    static const char text[] = "cell c \"t\" # comment\nstate h, c, m = -inf\n"
+                               "i = recurrent_activation(W.i*x + R.i*h + b.i + p.i*c)\n"
+                               "v = gelu(W.v*x + i*(R.v*(i*c) + rb.v))\n"
+                               "m' = max(m, v > 0 ? v : 0.5)\nc' = i*c + (1 - i)*v/m'\n"
+                               "h' = P*(output_activation(c'))\n";
+    *out_size_bytes = sizeof text - 1;
+    return copy(text, sizeof text - 1);
 }
 
 static unsigned char *make_npy(size_t *out_size_bytes)
@@ -220,7 +258,11 @@ static unsigned char *make_note(size_t *out_size_bytes)
 }
 
 const FuzzTarget fuzz_targets[] = {
-    {"note", run_note, make_note}, {"npy", run_npy, make_npy},
-    {"npz", run_npz, make_npz},    {"safetensors", run_safetensors, make_safetensors},
-    {"spec", run_spec, make_spec}, {NULL, NULL, NULL},
+    {"cell", run_cell, make_cell},
+    {"note", run_note, make_note},
+    {"npy", run_npy, make_npy},
+    {"npz", run_npz, make_npz},
+    {"safetensors", run_safetensors, make_safetensors},
+    {"spec", run_spec, make_spec},
+    {NULL, NULL, NULL},
 };
