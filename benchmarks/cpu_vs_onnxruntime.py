@@ -5,9 +5,10 @@
     env/bin/python benchmarks/cpu_vs_onnxruntime.py --build build [--sizes 64,128] [--steps 100]
 
 For each size H the model (H inputs, H units, batch 1) is compiled by `rnnc`, given to ONNX Runtime
-as a graph of one LSTM node with the same weights, and both run the same input in one process that is
-pinned to one core, by turns of BURST runs, as a program that serves one model would. Prints medians in microseconds, the ratio, and the largest
-difference of the outputs; exit 1 where the outputs differ by more than 1e-4.
+as a graph of one LSTM node with the same weights, and both run the same input in one process that
+is pinned to one core, by turns of BURST runs, as a program that serves one model would. Prints
+medians in microseconds, the ratio, and the largest difference of the outputs; exit 1 where the
+outputs differ by more than 1e-4.
 """
 import argparse
 import ctypes

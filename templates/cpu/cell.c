@@ -255,27 +255,27 @@ static int rnn_run_rows(rnn_frame *frame, const float *x, float *y, int64_t rows
     return turn;
 }
 
-/// One row, W*x of RNN_TILE_ROWS steps at a time, in two buffers by turns.
+/// One row, W*x of RNN_TILE_ROWS steps at a time, in two buffers by turns. The last chunk's tile
+/// ends with the last step: where fewer steps are left it takes some again that are done.
 static int rnn_run_one(rnn_frame *frame, const float *x, float *y, int64_t timesteps)
 {
     const int64_t chunk = RNN_TILE_ROWS;
     float *inputs[2] = {frame->inputs, frame->inputs + chunk * RNN_INPUT_WIDTH};
+    const float *now = frame->inputs;
     int turn = 0;
     rnn_inputs(frame, x, 1, timesteps < chunk ? timesteps : chunk, timesteps);
     for (int64_t start = 0; start < timesteps; start += chunk) {
         const int64_t left = timesteps - start, after = left - chunk;
-        const float *now = inputs[start / chunk % 2];
-        frame->inputs = inputs[!(start / chunk % 2)];
-        frame->ahead.x = x + (start + chunk) * RNN_INPUTS;
-        frame->ahead.y = frame->inputs;
+        const int64_t again = after < chunk ? chunk - after : 0;
+        frame->ahead.x = x + (start + chunk - again) * RNN_INPUTS;
+        frame->ahead.y = inputs[!(start / chunk % 2)];
         frame->ahead.next = 0;
-        frame->ahead.count = after >= chunk ? 2 * RNN_INPUT_PANELS : 0;
+        frame->ahead.count = after > 0 ? 2 * RNN_INPUT_PANELS : 0;
         for (int64_t step = 0; step < chunk && step < left; step++)
             turn = rnn_step(frame, now + step * RNN_INPUT_WIDTH, 1, turn,
                             y + (start + step) * RNN_OUTPUTS, timesteps);
         rnn_ahead_finish(&frame->ahead);
-        if (after > 0 && after < chunk)
-            rnn_inputs(frame, frame->ahead.x, 1, after, timesteps);
+        now = frame->ahead.y + again * RNN_INPUT_WIDTH;
     }
     return turn;
 }

@@ -35,7 +35,8 @@ RNN_INLINE void rnn_tile_step(const rnn_tile *tile, int64_t k, rnn_f *sums)
 }
 
 static __attribute__((noinline, unused)) void rnn_overlap(const rnn_tile *tile, const float *panels,
-                                                          int64_t depth, const float *x, float *y)
+                                                          int64_t depth, const float *x, float *y,
+                                                          int backwards)
 {
     const rnn_tile own = *tile;
     rnn_f tile_sums[RNN_TILE_ROWS * RNN_TILE_VECTORS], sums[RNN_PANEL];
@@ -43,7 +44,8 @@ static __attribute__((noinline, unused)) void rnn_overlap(const rnn_tile *tile, 
         rnn_const(0);
     int64_t tile_k = 0;
     for (int part = 0; part < RNN_OVERLAP; part++) {
-        const float *panel = panels + part * RNN_WIDTH * depth;
+        const int place = backwards ? RNN_OVERLAP - 1 - part : part;
+        const float *panel = panels + place * RNN_WIDTH * depth;
         const int64_t tile_end = own.depth * (part + 1) / RNN_OVERLAP;
         int64_t k = 0;
         RNN_UNROLL for (int i = 0; i < RNN_PANEL; i++) sums[i] = rnn_const(0);
@@ -59,7 +61,7 @@ static __attribute__((noinline, unused)) void rnn_overlap(const rnn_tile *tile, 
         for (; tile_k < tile_end; tile_k++)
             rnn_tile_step(&own, tile_k, tile_sums);
         RNN_UNROLL for (int i = 0; i < RNN_PANEL; i++)
-            rnn_store(y + part * RNN_WIDTH + i * RNN_LANES, sums[i]);
+            rnn_store(y + place * RNN_WIDTH + i * RNN_LANES, sums[i]);
     }
     RNN_UNROLL for (int i = 0; i < RNN_TILE_ROWS * RNN_TILE_VECTORS; i++)
         rnn_store(own.y + i / RNN_TILE_VECTORS * own.y_stride + i % RNN_TILE_VECTORS * RNN_LANES,
@@ -114,7 +116,8 @@ RNN_INLINE void rnn_product_row_ahead(const float *matrix, int64_t panels, int64
     for (; done < groups && ahead->next < ahead->count; done++) {
         const int64_t group = backwards ? groups - 1 - done : done;
         const rnn_tile tile = rnn_ahead_take(ahead);
-        rnn_overlap(&tile, matrix + group * stride * depth, depth, x, y + group * stride);
+        rnn_overlap(&tile, matrix + group * stride * depth, depth, x, y + group * stride,
+                    backwards);
     }
     const int64_t first = backwards ? 0 : done * RNN_OVERLAP;
     const int64_t whole = (groups - done) * RNN_OVERLAP, rest = groups * RNN_OVERLAP;
