@@ -120,9 +120,10 @@ static bool wanted(CaseSet set, int cell, int h, int i, int precision)
     const bool in_turn = (cell + h) % INPUTS == i;
     if (set == CASES_QUICK)
         return precision == 0 ? in_turn : in_turn && h == (cell + precision) % 3 && cell % 3 == 1;
-    // GPU: I = 1 differs from I = 3 on the CPU only, the input product is a library's.
+    // GPU: I = 1 differs from I = 3 on the CPU only, the input product is a library's. The larger
+    // sizes, one of them odd, stand for tf32 and 16 bit.
     const bool either = (cell + h) % 2 + 1 == i;
-    return precision == 0 ? either : either && (h == 1 || h == 4);
+    return either && (precision == 0 || h == 3 + (cell + precision) % 2);
 }
 
 Cases cases_make(Arena *arena, CaseSet set)

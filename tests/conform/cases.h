@@ -8,7 +8,7 @@
 typedef enum {
     CASES_QUICK, ///< every cell, every H, I in turn; float32 and a taste of the others
     CASES_FULL,  ///< every cell x H x I x precision
-    CASES_GPU    ///< what is carried to a GPU machine: every cell and H, fewer in 16 bit and tf32
+    CASES_GPU    ///< what is carried to a GPU machine: every cell and H, one H in 16 bit and tf32
 } CaseSet;
 
 typedef struct {

@@ -68,7 +68,7 @@ static bool compile(Arena *arena, const Run *run, const Network *network)
     CompileOptions options = {
         .spec_path = spec,
         .output_path = module_path(arena, run, network),
-        .targets = run->options.gpu ? "sm_90,cpu" : "cpu",
+        .targets = run->options.gpu ? "sm_90" : "cpu",
         .variants = run->options.gpu ? "all" : "auto",
         .jobs = 1,
     };

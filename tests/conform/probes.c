@@ -109,7 +109,7 @@ static bool compile(Arena *arena, const Probe *probe, const Network *network, co
     const char *weights = arena_format(arena, "%s/%s.safetensors", folder, network->name);
     CompileOptions options = {.spec_path = spec,
                               .output_path = arena_format(arena, "%s/%s.so", folder, network->name),
-                              .targets = gpu ? "sm_90,cpu" : "cpu",
+                              .targets = gpu ? "sm_90" : "cpu",
                               .variants = gpu ? "all" : "auto",
                               .jobs = 2};
     const bool ok = spec && write_weights(arena, diags, probe, network, weights) &&
