@@ -4,7 +4,8 @@
 # Needs a GPU and CUDA's libraries, no compiler and no cmake. BUILD (default: build) holds the
 # programs and gpu_modules/ or gpu_modules.tar.gz (a tenth of the size), which
 # `ninja -C BUILD gpu_modules` compiles on any machine. With --sanitize, compute-sanitizer (from
-# PATH, or $COMPUTE_SANITIZER) watches a small part of the matrix for memory faults and races. Logs are left in BUILD/gpu_*.log.
+# PATH, or $COMPUTE_SANITIZER) watches a small part of the matrix for memory faults and races.
+# Logs are left in BUILD/gpu_*.log.
 # Exit 0: all passed; 1: not; 77: there is no GPU here.
 set -u
 cd "$(dirname "$0")/.." || exit 3
