@@ -181,8 +181,12 @@ RNN_INLINE void rnn_fetch(const RnnRun &run, const RnnThread &self, long long t)
     if (t < run.timesteps) {
         const float *from = run.input + (blockIdx.x * run.timesteps + t) * RNN_INPUT_STRIDE;
         float *to = self.shared + (int)(t & (RNN_RING - 1)) * RNN_INPUT_STRIDE;
-        for (int i = 4 * threadIdx.x; i < RNN_INPUT_STRIDE; i += 4 * RNN_THREADS)
-            rnn_copy16(to + i, from + i);
+#pragma unroll
+        for (int part = 0; part < RNN_INPUT_STRIDE; part += 4 * RNN_THREADS) {
+            const int i = part + 4 * (int)threadIdx.x;
+            if (i < RNN_INPUT_STRIDE)
+                rnn_copy16(to + i, from + i);
+        }
     }
     rnn_copy_commit();
 }
