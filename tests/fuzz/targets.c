@@ -144,7 +144,7 @@ static unsigned char *make_cell(size_t *out_size_bytes)
 {
     static const char text[] = "cell c \"t\" # comment\nstate h, c, m = -inf\n"
                                "i = recurrent_activation(W.i*x + R.i*h + b.i + p.i*c)\n"
-                               "v = gelu(W.v*x + i*(R.v*(i*c) + rb.v))\n"
+                               "v = gelu(W.v*x + i*(R.v*h + rb.v))\n"
                                "m' = max(m, v > 0 ? v : 0.5)\nc' = i*c + (1 - i)*v/m'\n"
                                "h' = P*(output_activation(c'))\n";
     *out_size_bytes = sizeof text - 1;
