@@ -34,9 +34,9 @@ typedef struct {
 } rnnc_cuda_variant;
 
 extern const rnnc_cuda_variant rnnc_cuda_cudnn;
-extern const rnnc_cuda_variant rnnc_cuda_stepwise __attribute__((weak));
-extern const rnnc_cuda_variant rnnc_cuda_unrolled __attribute__((weak));
-extern const rnnc_cuda_variant rnnc_cuda_persistent_cta __attribute__((weak));
+extern const rnnc_cuda_variant rnnc_cuda_stepwise;
+extern const rnnc_cuda_variant rnnc_cuda_unrolled;
+extern const rnnc_cuda_variant rnnc_cuda_persistent_cta;
 /* Dense, embedding and activation layers; its options have no `variant`. */
 extern const rnnc_cuda_variant rnnc_cuda_pointwise;
 

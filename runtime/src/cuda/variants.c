@@ -1,4 +1,4 @@
-/* The table of the variants' host sides. A row that is not built in is a null pointer. */
+/* The table of the variants' host sides. */
 #include "variant.h"
 
 const rnnc_cuda_variant *rnnc_cuda_variant_find(rnnc_variant_kind kind)
