@@ -64,7 +64,7 @@ typedef struct rnnc_device_ops {
 
 const rnnc_device_ops *rnnc_cpu_ops(void);
 
-/// Always there: where CUDA is missing, open says so. (NULL only while built without cuda/.)
-const rnnc_device_ops *rnnc_cuda_ops(void) __attribute__((weak));
+/// Always there: where CUDA is missing, open says so.
+const rnnc_device_ops *rnnc_cuda_ops(void);
 
 #endif

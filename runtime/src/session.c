@@ -66,9 +66,6 @@ static rnnc_status open_device(rnnc_session *session, const rnnc_session_options
                                 .variant = options->variant,
                                 .error = &session->error};
     bool cuda = session->device_type == kDLCUDA;
-    if (cuda && !rnnc_cuda_ops)
-        return rnnc_error_set(&session->error, RNNC_UNAVAILABLE,
-                              "this runtime is built without CUDA");
     session->ops = cuda ? rnnc_cuda_ops() : rnnc_cpu_ops();
     return session->ops->open(&open, &session->device);
 }

@@ -73,7 +73,8 @@ typedef struct rnnc_session_options {
     void *stream;          /* CUstream for CUDA, NULL: the session makes its own */
     int64_t max_batch;     /* 0: the spec's batch, or 1 where that is `any` */
     int64_t max_timesteps; /* 0: the spec's timesteps, or 1 where that is `any` */
-    const char *variant;   /* force a variant for every cell layer, NULL: as planned */
+    const char *variant;   /* force a variant for every cell layer, NULL: as planned; on the CPU
+                            * "cpu", or "cpu:x86-64-v3" for one level of its code */
 } rnnc_session_options;
 
 /* Allocates all that runs need. `options` may be NULL. On failure *out_session is NULL and
