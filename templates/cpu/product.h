@@ -50,6 +50,7 @@
 
 RNN_DEFINE_BLOCK(rnn_block_6x1, 6, 1)
 RNN_DEFINE_BLOCK(rnn_block_4x1, 4, 1)
+RNN_DEFINE_BLOCK(rnn_block_3x1, 3, 1)
 RNN_DEFINE_BLOCK(rnn_block_2x1, 2, 1)
 RNN_DEFINE_BLOCK(rnn_block_1x1, 1, 1)
 RNN_DEFINE_BLOCK(rnn_block_1x4, 1, 4)
@@ -77,6 +78,15 @@ RNN_INLINE void rnn_product_row(const float *matrix, int64_t panels, int64_t dep
         rnn_block_1x1(matrix + panel * RNN_WIDTH * depth, depth, x, 0, y + panel * RNN_WIDTH, 0);
 }
 
+/// Rows to take next of `left`: six where that leaves no thin rest, for every pass over a panel
+/// costs at least its way from the cache.
+RNN_INLINE int64_t rnn_rows_to_take(int64_t left)
+{
+    if (left >= 6 && left != 7 && left != 8 && left != 11)
+        return 6;
+    return left == 5 ? 3 : left >= 4 ? 4 : left;
+}
+
 /// `rows` rows of x, `x_stride` floats apart, to rows of y of RNN_PANELS * RNN_WIDTH floats.
 RNN_INLINE void rnn_product(const float *matrix, int64_t panels, int64_t depth, const float *x,
                             int64_t x_stride, float *y, int64_t y_stride, int64_t rows,
@@ -86,26 +96,25 @@ RNN_INLINE void rnn_product(const float *matrix, int64_t panels, int64_t depth, 
         rnn_product_row(matrix, panels, depth, x, y, backwards);
         return;
     }
-    for (int64_t panel = 0; panel < panels; panel++) {
-        const float *weights = matrix + panel * RNN_WIDTH * depth;
+    for (int64_t i = 0; i < panels; i++) {
+        const int64_t panel = backwards ? panels - 1 - i : i;
+        const float *weights = matrix + panel * RNN_WIDTH * depth, *from = x;
         float *to = y + panel * RNN_WIDTH;
-        int64_t row = 0;
-        for (; row + 6 <= rows; row += 6)
-            rnn_block_6x1(weights, depth, x + row * x_stride, x_stride, to + row * y_stride,
-                          y_stride);
-        if (rows - row >= 4) {
-            rnn_block_4x1(weights, depth, x + row * x_stride, x_stride, to + row * y_stride,
-                          y_stride);
-            row += 4;
+        for (int64_t row = 0, take; row < rows; row += take) {
+            take = rnn_rows_to_take(rows - row);
+            if (take == 6)
+                rnn_block_6x1(weights, depth, from, x_stride, to, y_stride);
+            else if (take == 4)
+                rnn_block_4x1(weights, depth, from, x_stride, to, y_stride);
+            else if (take == 3)
+                rnn_block_3x1(weights, depth, from, x_stride, to, y_stride);
+            else if (take == 2)
+                rnn_block_2x1(weights, depth, from, x_stride, to, y_stride);
+            else
+                rnn_block_1x1(weights, depth, from, x_stride, to, y_stride);
+            from += take * x_stride;
+            to += take * y_stride;
         }
-        if (rows - row >= 2) {
-            rnn_block_2x1(weights, depth, x + row * x_stride, x_stride, to + row * y_stride,
-                          y_stride);
-            row += 2;
-        }
-        if (rows > row)
-            rnn_block_1x1(weights, depth, x + row * x_stride, x_stride, to + row * y_stride,
-                          y_stride);
     }
 }
 
