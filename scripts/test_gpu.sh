@@ -2,7 +2,7 @@
 # Runs the GPU suite of an existing build: scripts/test_gpu.sh [BUILD] [--sanitize]
 #
 # Needs a GPU and CUDA's libraries, no compiler and no cmake. BUILD (default: build) holds the
-# programs and gpu_modules/ or gpu_modules.tar.gz (a tenth of the size), which
+# programs and gpu_modules/ or gpu_modules.tar.gz, its archive, which
 # `ninja -C BUILD gpu_modules` compiles on any machine. With --sanitize, compute-sanitizer (from
 # PATH, or $COMPUTE_SANITIZER) watches a small part of the matrix for memory faults and races.
 # Logs are left in BUILD/gpu_*.log.

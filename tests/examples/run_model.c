@@ -1,6 +1,6 @@
 // Runs a module as a user's program would, through rnnc.h alone: run_model MODULE [DEVICE].
-// Feeds a ramp, runs twice, and prints shape, device and the variant of each layer. Exit 1 where a
-// call fails, an output is not finite or all zero, or the second run differs from the first.
+// Feeds a ramp, runs twice from the start state, and prints shape, device and the variant of each
+// layer. Exit 1 where a call fails, an output is not finite or all zero, or the second run differs.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +71,8 @@ static int run(rnnc_session *session, Array *x, Array *y)
              rnnc_synchronize(session) == RNNC_OK;
     if (ok) {
         memcpy(first, y->tensor.data, y->count * sizeof *first);
-        ok = rnnc_run(session) == RNNC_OK && rnnc_synchronize(session) == RNNC_OK;
+        ok = rnnc_state_reset(session) == RNNC_OK && rnnc_run(session) == RNNC_OK &&
+             rnnc_synchronize(session) == RNNC_OK;
     }
     if (!ok)
         fprintf(stderr, "%s\n", rnnc_session_error(session));
