@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum { THREADS = 256, BLOCKS_MAX = 4096, OUT_OF_MEMORY = 2 };
+enum { TILE = 64 }; ///< of rows and columns in templates/cuda/input_product.cuh
 
 static rnnc_precision precision_of(const rnnc_layer_weights *weights)
 {
@@ -82,13 +83,16 @@ rnnc_status rnnc_layer_weights_open(const rnnc_cuda_layer_options *options,
         weights,
         options->cuda->cuModuleGetFunction(&weights->convert, options->image, "rnn_convert"),
         "looking for rnn_convert in its image");
-    if (status == RNNC_OK)
+    if (status == RNNC_OK &&
+        options->cuda->cuModuleGetFunction(&weights->input_product, options->image, "rnn_input"))
+        weights->input_product = NULL;
+    if (status == RNNC_OK && !weights->input_product)
         status = rnnc_cublas_open(options->cuda, options->stream, options->error, &weights->blas);
     if (status == RNNC_OK)
         status = rnnc_layer_weights_alloc(
             weights, columns * layer->inputs * rnnc_layer_weights_operand_bytes(weights),
             &weights->W);
-    if (status == RNNC_OK && rnnc_layer_weights_narrow(weights))
+    if (status == RNNC_OK && weights->blas && rnnc_layer_weights_narrow(weights))
         status = rnnc_layer_weights_alloc(weights, rows * layer->inputs * 2, &weights->operands);
     if (status == RNNC_OK)
         status = rnnc_layer_weights_alloc(
@@ -161,6 +165,20 @@ rnnc_status rnnc_layer_weights_set(rnnc_layer_weights *weights,
     return status;
 }
 
+/// By the image's own kernel (templates/cuda/input_product.cuh).
+static rnnc_status multiply_here(const rnnc_layer_weights *weights, const void *x, int64_t rows)
+{
+    const rnnc_cuda_layer_options *options = &weights->options;
+    CUdeviceptr W = weights->W, out = weights->input;
+    long long count = rows;
+    void *arguments[] = {&x, &W, &out, &count};
+    CUresult result =
+        options->cuda->cuLaunchKernel(weights->input_product, (unsigned)((rows + TILE - 1) / TILE),
+                                      (unsigned)((weights->input_stride + TILE - 1) / TILE), 1,
+                                      THREADS, 1, 1, 0, options->stream, arguments, NULL);
+    return rnnc_layer_weights_check(weights, result, "starting the input product");
+}
+
 rnnc_status rnnc_layer_weights_multiply(const rnnc_layer_weights *weights, const void *x,
                                         int64_t rows)
 {
@@ -168,6 +186,8 @@ rnnc_status rnnc_layer_weights_multiply(const rnnc_layer_weights *weights, const
     CUdeviceptr from = (CUdeviceptr)x;
     if (layer->input_gates == 0)
         return RNNC_OK;
+    if (weights->input_product)
+        return multiply_here(weights, x, rows);
     if (rnnc_layer_weights_narrow(weights)) {
         rnnc_status status =
             rnnc_layer_weights_convert(weights, from, weights->operands, rows * layer->inputs);

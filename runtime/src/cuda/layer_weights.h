@@ -10,16 +10,17 @@
 
 typedef struct {
     rnnc_cuda_layer_options options;
-    rnnc_cublas *blas;
-    CUfunction convert;
-    CUdeviceptr W;        ///< [gates*H, I] operands
-    CUdeviceptr operands; ///< x narrowed, [B, T, I]; 0 where operands are float32
-    CUdeviceptr input;    ///< W*x: [B, T, input_stride] float32
-    int64_t input_stride; ///< gates*H, up to a multiple of 4
+    rnnc_cublas *blas;                 ///< NULL: the image multiplies itself
+    CUfunction convert, input_product; ///< the latter NULL: cuBLAS multiplies
+    CUdeviceptr W;                     ///< [gates*H, I] operands
+    CUdeviceptr operands;              ///< x narrowed, [B, T, I]; 0 where operands are float32
+    CUdeviceptr input;                 ///< W*x: [B, T, input_stride] float32
+    int64_t input_stride;              ///< gates*H, up to a multiple of 4
     CUdeviceptr bias, recurrent_bias, parameter; ///< 0: the layer has none
 } rnnc_layer_weights;
 
-/* Allocates everything and finds rnn_convert in the image. Close it also after a failure. */
+/* Allocates everything and finds rnn_convert in the image, and rnn_input where it has that; else
+ * opens cuBLAS. Close it also after a failure. */
 rnnc_status rnnc_layer_weights_open(const rnnc_cuda_layer_options *options,
                                     rnnc_layer_weights *weights);
 void rnnc_layer_weights_close(rnnc_layer_weights *weights);

@@ -78,6 +78,20 @@ static __device__ __forceinline__ float4 rnn_chunk_weights(rnn_chunk w)
 }
 #endif
 
+/// An element of W or x as the number that a product takes.
+static __device__ __forceinline__ float rnn_operand_value(float x)
+{
+    return rnn_round(x);
+}
+static __device__ __forceinline__ float rnn_operand_value(unsigned short bits)
+{
+#if RNN_PRECISION >= 2
+    return rnn_widen(bits);
+#else
+    return bits;
+#endif
+}
+
 /// to[i] = from[i] as an operand of a product.
 extern "C" __global__ void rnn_convert(const float *__restrict__ from, rnn_operand *__restrict__ to,
                                        long long count)
