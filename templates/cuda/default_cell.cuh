@@ -1,5 +1,5 @@
-// Default numbers and equations, for a skeleton compiled alone: an LSTM of 64 units with leaky_relu,
-// as compiler/emit/cuda.c prints them for a model.
+// Default numbers and equations, for a skeleton compiled alone: an LSTM of 64 units with
+// leaky_relu, as compiler/emit/cuda.c prints them for a model.
 #include "cuda/prelude.cuh"
 
 #define RNN_INPUTS 16

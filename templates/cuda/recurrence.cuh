@@ -284,7 +284,7 @@ RNN_INLINE void rnn_end(const RnnRun &run, const RnnThread &self)
         run.y[(long long)blockIdx.x * RNN_OUTPUTS + self.unit] = self.state[0];
 }
 
-/// Packs canonical R [gates*H, K] and P [P, H] into [chunk][thread]; zeros where there is no weight.
+/// Packs canonical R [gates*H, K] and P [P, H] into [chunk][thread], with zeros beyond the ends.
 extern "C" __global__ void rnn_pack(const float *R, const float *P, rnn_chunk *packed)
 {
     const int total = rnn_chunk_count * RNN_THREADS;

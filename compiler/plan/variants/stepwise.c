@@ -25,7 +25,7 @@ static double phase_us(const PlanContext *context, const CellPhase *phase)
                                     ? device->memory_bytes_per_ns
                                     : 1.2 * device->memory_bytes_per_ns;
     const double bytes_us = bytes / bytes_per_ns / 1e3;
-    return 5.5 + (flops_us > bytes_us ? flops_us : bytes_us);
+    return 6.8 + (flops_us > bytes_us ? flops_us : bytes_us);
 }
 
 static void estimate(Arena *arena, const PlanContext *context, Choice *choice)
