@@ -68,7 +68,7 @@ score() {
     wanted=$(sed -n 's/.*"passage_bits_per_char_float32": *\([0-9.]*\).*/\1/p' \
         specs/shakespeare/score.json)
     "$build/score" "$modules/shakespeare.so" specs/shakespeare/vocabulary.txt \
-        specs/shakespeare/passage.txt >"$folder/log" 2>&1
+        specs/shakespeare/passage.txt cuda >"$folder/log" 2>&1
     code=$?
     cat "$folder/log"
     near=$(grep -Eo '[0-9]+\.[0-9]+' "$folder/log" |
