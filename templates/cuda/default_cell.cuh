@@ -1,4 +1,4 @@
-// Default numbers and equations, for a skeleton compiled alone: an LSTM of 64 units, leaky_relu,
+// Default numbers and equations, for a skeleton compiled alone: an LSTM of 64 units with
 // leaky_relu, as compiler/emit/cuda.c prints them for a model.
 #include "cuda/prelude.cuh"
 
