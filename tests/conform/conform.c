@@ -28,6 +28,7 @@ static const char *const precisions[] = {"float32", "tf32", "bfloat16", "float16
 typedef struct {
     const char *build_dir, *run_dir, *device, *filter;
     bool full, gpu;
+    bool generated; ///< our own variants alone, without cuDNN, the last of cuda_variants
     int jobs;
 } Options;
 
@@ -309,6 +310,8 @@ static bool read_options(int count, char **arguments, Options *out)
             out->full = true;
         else if (strcmp(name, "--gpu") == 0)
             out->gpu = true;
+        else if (strcmp(name, "--generated") == 0)
+            out->generated = true;
         else if (value && strcmp(name, "--build") == 0)
             out->build_dir = arguments[++k];
         else if (value && strcmp(name, "--run") == 0)
@@ -352,7 +355,7 @@ int main(int argument_count, char **arguments)
     Run run = {0};
     if (!read_options(argument_count, arguments, &run.options)) {
         fprintf(stderr, "usage: conform [--full] [--build DIR [--gpu] | --run DIR [--device D]] "
-                        "[--jobs N] [--filter TEXT]\n");
+                        "[--generated] [--jobs N] [--filter TEXT]\n");
         return 2;
     }
     Arena *arena = arena_create();
@@ -368,7 +371,7 @@ int main(int argument_count, char **arguments)
         return 3;
     }
     run.variants = is_cuda(options) ? cuda_variants : cpu_variants;
-    run.variant_count = VARIANTS_MAX;
+    run.variant_count = VARIANTS_MAX - (is_cuda(options) && options->generated);
     run.tallies = mmap(NULL, (size_t)run.cases.count * sizeof *run.tallies, PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int code = EXIT_SKIPPED;
