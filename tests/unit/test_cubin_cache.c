@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../../runtime/src/cuda/cubin_cache.c"
+#include "../../runtime/src/cuda/library.c"
 #include "../../runtime/src/cuda/nvrtc.c"
 #include "../../runtime/src/memory.c"
 

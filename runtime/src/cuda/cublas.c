@@ -1,13 +1,12 @@
 /* cuBLAS: see cublas.h. */
 #include "cublas.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "../memory.h"
+#include "library.h"
 
 typedef struct cublasContext *CublasHandle;
 
@@ -41,37 +40,19 @@ static const struct {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static CublasLibrary library;
 static int is_open;
-static char failure[256];
+static char failure[RNNC_REASON_BYTES];
 
-static const struct {
-    const char *name;
-    size_t offset;
-} symbols[] = {
-#define CUBLAS_SYMBOL(name, exported, parameters) {#exported, offsetof(CublasLibrary, name)},
+static const rnnc_symbol symbols[] = {
+#define CUBLAS_SYMBOL(name, exported, parameters) {#exported, offsetof(CublasLibrary, name), 0},
 #include "cublas_symbols.def"
 #undef CUBLAS_SYMBOL
 };
 
 static void open_library(void)
 {
-    static const char *const names[] = {"libcublas.so.13", "libcublas.so.12"};
-    void *handle = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && !handle; i++)
-        handle = dlopen(names[i], RTLD_NOW | RTLD_GLOBAL);
-    if (!handle) {
-        snprintf(failure, sizeof failure,
-                 "cuBLAS is not installed here (neither libcublas.so.13 nor libcublas.so.12)");
-        return;
-    }
-    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
-        void *symbol = dlsym(handle, symbols[i].name);
-        if (!symbol) {
-            snprintf(failure, sizeof failure, "cuBLAS has no %s", symbols[i].name);
-            return;
-        }
-        memcpy((char *)&library + symbols[i].offset, &symbol, sizeof symbol);
-    }
-    is_open = 1;
+    static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", NULL};
+    is_open = rnnc_library_open("cuBLAS 12 or 13", names, symbols,
+                                sizeof symbols / sizeof symbols[0], &library, failure);
 }
 
 rnnc_status rnnc_cublas_open(const rnnc_cuda_driver *cuda, CUstream stream, rnnc_error *error,

@@ -1,21 +1,17 @@
 /* cuDNN's library: see cudnn_library.h. */
 #include "cudnn_library.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
+
+#include "library.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static CudnnLibrary library;
 static int is_open;
-static char failure[256];
+static char failure[RNNC_REASON_BYTES];
 
-static const struct {
-    const char *name;
-    size_t offset;
-    int optional;
-} symbols[] = {
+static const rnnc_symbol symbols[] = {
 #define CUDNN_SYMBOL(name, parameters) {#name, offsetof(CudnnLibrary, name), 0},
 #include "cudnn_symbols.def"
 #undef CUDNN_SYMBOL
@@ -28,20 +24,10 @@ enum { OLDEST_VERSION = 90000 };
 
 static void open_library(void)
 {
-    void *handle = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_GLOBAL);
-    if (!handle) {
-        snprintf(failure, sizeof failure,
-                 "cuDNN 9 is not installed here (libcudnn.so.9 cannot be opened)");
+    static const char *const names[] = {"libcudnn.so.9", NULL};
+    if (!rnnc_library_open("cuDNN 9", names, symbols, sizeof symbols / sizeof symbols[0], &library,
+                           failure))
         return;
-    }
-    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
-        void *symbol = dlsym(handle, symbols[i].name);
-        if (!symbol && !symbols[i].optional) {
-            snprintf(failure, sizeof failure, "libcudnn.so.9 has no %s", symbols[i].name);
-            return;
-        }
-        memcpy((char *)&library + symbols[i].offset, &symbol, sizeof symbol);
-    }
     if (library.cudnnGetVersion() < OLDEST_VERSION) {
         snprintf(failure, sizeof failure, "cuDNN %zu is older than 9", library.cudnnGetVersion());
         return;

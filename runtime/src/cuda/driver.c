@@ -1,42 +1,28 @@
 /* The CUDA driver: see driver.h. */
 #include "driver.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
+
+#include "library.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static rnnc_cuda_driver driver;
 static int is_open;
-static char failure[256];
+static char failure[RNNC_REASON_BYTES];
 
-static const struct {
-    const char *name;
-    size_t offset;
-} symbols[] = {
-#define DRIVER_SYMBOL(name, exported, parameters) {#exported, offsetof(rnnc_cuda_driver, name)},
+static const rnnc_symbol symbols[] = {
+#define DRIVER_SYMBOL(name, exported, parameters) {#exported, offsetof(rnnc_cuda_driver, name), 0},
 #include "driver_symbols.def"
 #undef DRIVER_SYMBOL
 };
 
 static void open_driver(void)
 {
-    void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-    if (!handle) {
-        snprintf(failure, sizeof failure,
-                 "no NVIDIA driver is installed here (libcuda.so.1 cannot be opened)");
+    static const char *const names[] = {"libcuda.so.1", NULL};
+    if (!rnnc_library_open("the NVIDIA driver", names, symbols, sizeof symbols / sizeof symbols[0],
+                           &driver, failure))
         return;
-    }
-    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
-        void *symbol = dlsym(handle, symbols[i].name);
-        if (!symbol) {
-            snprintf(failure, sizeof failure, "the NVIDIA driver is too old: it has no %s",
-                     symbols[i].name);
-            return;
-        }
-        memcpy((char *)&driver + symbols[i].offset, &symbol, sizeof symbol);
-    }
     int count = 0;
     CUresult result = driver.cuInit(0);
     if (!result)

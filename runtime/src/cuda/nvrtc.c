@@ -1,41 +1,31 @@
 /* NVRTC at load time: see nvrtc.h. */
 #include "nvrtc.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../memory.h"
+#include "library.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static rnnc_nvrtc nvrtc_library;
 static int is_open;
 
-static const struct {
-    const char *name;
-    size_t offset;
-} symbols[] = {
-#define NVRTC_SYMBOL(name, parameters) {#name, offsetof(rnnc_nvrtc, name)},
+static const rnnc_symbol symbols[] = {
+#define NVRTC_SYMBOL(name, parameters) {#name, offsetof(rnnc_nvrtc, name), 0},
 #include "nvrtc_symbols.def"
 #undef NVRTC_SYMBOL
 };
 
-static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-
 static void open_library(void)
 {
-    void *handle = NULL;
+    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
+    char reason[RNNC_REASON_BYTES];
     int major = 0, minor = 0;
-    for (size_t i = 0; !handle && i < sizeof names / sizeof *names; i++)
-        handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    for (size_t i = 0; handle && i < sizeof symbols / sizeof *symbols; i++) {
-        void *symbol = dlsym(handle, symbols[i].name);
-        if (!symbol)
-            return;
-        memcpy((char *)&nvrtc_library + symbols[i].offset, &symbol, sizeof symbol);
-    }
-    if (!handle || nvrtc_library.nvrtcVersion(&major, &minor) != 0)
+    if (!rnnc_library_open("NVRTC", names, symbols, sizeof symbols / sizeof *symbols,
+                           &nvrtc_library, reason) ||
+        nvrtc_library.nvrtcVersion(&major, &minor) != 0)
         return;
     nvrtc_library.version = major * 100 + minor * 10;
     is_open = 1;
