@@ -1,47 +1,25 @@
 // CPU code of one layer: the numbers of the model as defines, the cell's equations as generated
 // functions, and the skeleton of templates/cpu that they specialise.
+#include "emit/cell_numbers.h"
 #include "emit/emit.h"
 #include "rnnc/module.h"
 
-static void print_number(Text *out, const char *name, int64_t value)
+/// `name`_FLOATS: the floats of states or carries with each vector padded to the lanes.
+static void print_padded(Text *out, const char *name, const int64_t *sizes, int count)
 {
-    text_addf(out, "#define RNN_%s %lld\n", name, (long long)value);
+    text_addf(out, "#define RNN_%s_FLOATS (0", name);
+    for (int i = 0; i < count; i++)
+        text_addf(out, " + RNN_PADDED(%lld)", (long long)sizes[i]);
+    text_add(out, ")\n");
 }
 
-/// The row of one phase, in the order of rnn_phase in cell.c.
-static void print_phase(const Layer *layer, int number, Text *out)
-{
-    const Cell *cell = layer->cell;
-    const CellPhase *phase = &cell->phases[number];
-    unsigned states = 0, carries = 0;
-    for (int i = 0; i < phase->state_count; i++)
-        states |= 1u << phase->states[i];
-    for (int i = 0; i < cell->carry_count; i++)
-        if (cell->carries[i].first_phase == number)
-            carries |= 1u << i;
-    text_addf(out, " \\\n    {%s, %d, {",
-              phase->matrix == MATRIX_P ? "RNNC_WEIGHT_P" : "RNNC_WEIGHT_R", phase->row_count);
-    for (int i = 0; i < phase->row_count; i++)
-        text_addf(out, i ? ", %d" : "%d", phase->rows[i]);
-    int64_t depth = phase->row_count > 0 ? layer_domain_size(layer, phase->operand_domain) : 0;
-    text_addf(out, "%s}, %d, %d, %lld, %lld, 0x%x, 0x%x},", phase->row_count ? "" : "0",
-              phase->operand_is_state, phase->row_count ? phase->operand : 0, (long long)depth,
-              (long long)layer_domain_size(layer, phase->domain), states, carries);
-}
-
-static void print_phases(const Layer *layer, Text *out)
+/// The floats of all packed matrices, and the largest product of a phase.
+static void print_products(const Layer *layer, Text *out)
 {
     const Cell *cell = layer->cell;
     int64_t widest = 0;
     int most = 0;
-    print_number(out, "PHASE_COUNT", cell->phase_count);
-    text_add(out, "#define RNN_PHASES(PHASE)");
-    for (int i = 0; i < cell->phase_count; i++)
-        text_addf(out, " PHASE(%d)", i);
-    text_add(out, "\n#define RNN_PHASE_ROWS");
-    for (int i = 0; i < cell->phase_count; i++)
-        print_phase(layer, i, out);
-    text_add(out, "\n#define RNN_PHASE_FLOATS (0");
+    text_add(out, "#define RNN_PHASE_FLOATS (0");
     for (int i = 0; i < cell->phase_count; i++) {
         const CellPhase *phase = &cell->phases[i];
         int64_t size = layer_domain_size(layer, phase->domain);
@@ -54,41 +32,22 @@ static void print_phases(const Layer *layer, Text *out)
         most = phase->row_count > most ? phase->row_count : most;
     }
     text_add(out, ")\n");
-    print_number(out, "PRODUCT_GATES", most);
-    print_number(out, "PRODUCT_UNITS", widest);
-}
-
-/// `name`S, `name`_SIZES and `name`_FLOATS of states or carries.
-static void print_vectors(Text *out, const char *counter, const char *name, const int64_t *sizes,
-                          int count)
-{
-    print_number(out, counter, count);
-    text_addf(out, "#define RNN_%s_SIZES", name);
-    for (int i = 0; i < count; i++)
-        text_addf(out, i ? ", %lld" : " %lld", (long long)sizes[i]);
-    text_addf(out, "%s\n#define RNN_%s_FLOATS (0", count ? "" : " 0", name);
-    for (int i = 0; i < count; i++)
-        text_addf(out, " + RNN_PADDED(%lld)", (long long)sizes[i]);
-    text_add(out, ")\n");
+    emit_number(out, "PRODUCT_GATES", most);
+    emit_number(out, "PRODUCT_UNITS", widest);
 }
 
 static void print_cell(const Layer *layer, Text *out)
 {
     const Cell *cell = layer->cell;
     int64_t *sizes = ARENA_ARRAY(out->arena, int64_t, CELL_STATES_MAX + cell->carry_count);
-    print_number(out, "UNITS", layer->units);
-    print_number(out, "SEQUENCE_OUT", layer->sequence_out);
-    print_number(out, "GATES", cell->W.count);
-    print_number(out, "BIASES", cell->b.count);
-    print_number(out, "RECURRENT_BIASES", cell->rb.count);
-    print_number(out, "PARAMETERS", cell->p.count);
+    emit_cell_numbers(layer, out);
     for (int i = 0; i < cell->state_count; i++)
         sizes[i] = layer_domain_size(layer, cell->states[i].domain);
-    print_vectors(out, "STATES", "STATE", sizes, cell->state_count);
+    print_padded(out, "STATE", sizes, cell->state_count);
     for (int i = 0; i < cell->carry_count; i++)
         sizes[i] = layer_domain_size(layer, cell->carries[i].domain);
-    print_vectors(out, "CARRIES", "CARRY", sizes, cell->carry_count);
-    print_phases(layer, out);
+    print_padded(out, "CARRY", sizes, cell->carry_count);
+    print_products(layer, out);
     cell_print_pointwise(cell, out);
     text_add(out, "\n#include \"cpu/cell.c\"\n");
 }
@@ -97,9 +56,9 @@ void emit_cpu_layer(const Layer *layer, int index, Text *out)
 {
     text_addf(out, "// Layer '%s' on the CPU, generated by rnnc " RNNC_VERSION ".\n", layer->name);
     text_add(out, "#include \"cpu/prelude.h\"\n\n");
-    print_number(out, "LAYER", index);
-    print_number(out, "INPUTS", layer->inputs);
-    print_number(out, "OUTPUTS", layer->outputs);
+    emit_number(out, "LAYER", index);
+    emit_number(out, "INPUTS", layer->inputs);
+    emit_number(out, "OUTPUTS", layer->outputs);
     switch (layer->kind) {
     case LAYER_CELL:
         print_cell(layer, out);
@@ -108,7 +67,7 @@ void emit_cpu_layer(const Layer *layer, int index, Text *out)
         text_add(out, "\n#include \"cpu/embedding.c\"\n");
         break;
     case LAYER_DENSE:
-        print_number(out, "BIASES", layer->weights[WEIGHT_b].name ? 1 : 0);
+        emit_number(out, "BIASES", layer->weights[WEIGHT_b].name ? 1 : 0);
         activation_print_function(&layer->activation, "rnn_activation", out);
         text_add(out, "\n#include \"cpu/dense.c\"\n");
         break;

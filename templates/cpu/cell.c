@@ -30,6 +30,7 @@ typedef struct {
     unsigned states_out, carries_out; // bit masks of what this phase writes
 } rnn_phase;
 
+enum { RNN_MATRIX_R = RNNC_WEIGHT_R, RNN_MATRIX_P = RNNC_WEIGHT_P };
 static const rnn_phase rnn_phases[RNN_PHASE_COUNT] = {RNN_PHASE_ROWS};
 static const int64_t rnn_state_sizes[] = {RNN_STATE_SIZES};
 static const int64_t rnn_carry_sizes[] = {RNN_CARRY_SIZES};

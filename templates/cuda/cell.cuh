@@ -9,7 +9,9 @@
 #include "cuda/prelude.cuh"
 #include "cuda/prim/operand.cuh"
 
-/// One phase: rows of R (matrix 0) or P (1) times an operand, then `size` pointwise units. Bit i of
+enum { RNN_MATRIX_R, RNN_MATRIX_P };
+
+/// One phase: rows of R or P times an operand, then `size` pointwise units. Bit i of
 /// `states` and `carries`: the phase computes state or carry i.
 struct RnnPhase {
     int matrix, row_count, rows[RNN_GATES_MAX];

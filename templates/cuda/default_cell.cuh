@@ -18,7 +18,7 @@
 #define RNN_CARRY_SIZES 0
 #define RNN_PHASE_COUNT 1
 #define RNN_PHASES(PHASE) PHASE(0)
-#define RNN_PHASE_ROWS {0, 4, {0, 1, 2, 3}, 1, 0, 64, 64, 0x3, 0x0},
+#define RNN_PHASE_ROWS {RNN_MATRIX_R, 4, {0, 1, 2, 3}, 1, 0, 64, 64, 0x3, 0x0},
 
 RNN_INLINE void rnn_phase0(const rnn_f *input, const rnn_f *product, const rnn_f *bias,
                            const rnn_f *recurrent_bias, const rnn_f *parameter, const rnn_f *state,

@@ -1,0 +1,18 @@
+// Cell numbers: what the skeletons of every target know of a layer, as #defines named RNN_*.
+#ifndef RNNC_EMIT_CELL_NUMBERS_H
+#define RNNC_EMIT_CELL_NUMBERS_H
+
+#include "base/text.h"
+#include "model/model.h"
+
+/// `#define RNN_<name> <value>`.
+void emit_number(Text *out, const char *name, int64_t value);
+
+/// UNITS, SEQUENCE_OUT, the counts of gates, biases, parameters, states and carries, STATE_SIZES
+/// and CARRY_SIZES as lists (0 where empty), and the phases: PHASE_COUNT, PHASES(PHASE) that
+/// applies PHASE to every number, and PHASE_ROWS, one row each:
+///     {matrix (RNN_MATRIX_R or RNN_MATRIX_P), row count, {rows}, operand is a state, operand,
+///      operand size, size, states computed (bit mask), carries computed (bit mask)},
+void emit_cell_numbers(const Layer *layer, Text *out);
+
+#endif
