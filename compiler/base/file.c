@@ -3,15 +3,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+/// Words for an errno; EINVAL is that of open_regular and file_to_replace.
+static const char *reason_text(int reason)
+{
+    return reason == EINVAL ? "it is a device or a pipe, not a file" : strerror(reason);
+}
+
 static int open_regular(const char *path, size_t *out_size_bytes)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    // A pipe without a writer must not be waited for.
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat facts;
     if (file < 0)
         return -1;
@@ -47,7 +55,7 @@ const Source *file_read(Arena *arena, Diags *diags, const char *path, Span from)
     if (file >= 0)
         close(file);
     if (!read) {
-        diag_add(diags, DIAG_E0001, from, "cannot read '%s': %s", path, strerror(reason));
+        diag_add(diags, DIAG_E0001, from, "cannot read '%s': %s", path, reason_text(reason));
         return NULL;
     }
     Source *source = ARENA_NEW(arena, Source);
@@ -68,7 +76,7 @@ bool file_map(Diags *diags, const char *path, Span from, const unsigned char **o
     if (file >= 0)
         close(file);
     if (data == MAP_FAILED) {
-        diag_add(diags, DIAG_E0001, from, "cannot read '%s': %s", path, strerror(reason));
+        diag_add(diags, DIAG_E0001, from, "cannot read '%s': %s", path, reason_text(reason));
         return false;
     }
     *out_data = data;
@@ -88,24 +96,55 @@ static bool write_all(int file, const char *data, size_t size_bytes)
     return true;
 }
 
+const char *file_to_replace(Arena *arena, Diags *diags, const char *path)
+{
+    struct stat facts;
+    if (stat(path, &facts) != 0)
+        return path;
+    if (!S_ISREG(facts.st_mode)) {
+        diag_add(diags, DIAG_E0002, (Span){0}, "cannot write '%s': %s", path,
+                 S_ISDIR(facts.st_mode) ? strerror(EISDIR)
+                                        : "it is a device or a pipe, not a file");
+        return NULL;
+    }
+    char *real = realpath(path, NULL);
+    const char *name = real ? arena_copy(arena, real, strlen(real)) : path;
+    free(real);
+    return name;
+}
+
+/// 0, or the errno of what failed; nothing is left behind then.
+static int replace(char *temporary, const char *path, const void *data, size_t size_bytes)
+{
+    int file = mkstemp(temporary);
+    if (file < 0)
+        return errno;
+    bool written = write_all(file, data, size_bytes) && fchmod(file, 0644) == 0;
+    int reason = written ? 0 : errno;
+    if (close(file) != 0 && written)
+        reason = errno;
+    if (reason == 0 && rename(temporary, path) != 0)
+        reason = errno;
+    if (reason != 0)
+        unlink(temporary);
+    return reason;
+}
+
 bool file_write(Arena *arena, Diags *diags, const char *path, const void *data, size_t size_bytes)
 {
-    char *temporary = arena_format(arena, "%s.XXXXXX", path);
-    int file = mkstemp(temporary);
-    bool written = file >= 0 && write_all(file, data, size_bytes) && fchmod(file, 0644) == 0;
-    int reason = errno;
-    if (file >= 0 && close(file) != 0 && written) {
-        written = false;
-        reason = errno;
-    }
-    if (written && rename(temporary, path) != 0) {
-        written = false;
-        reason = errno;
-    }
-    if (written)
+    const char *real = file_to_replace(arena, diags, path);
+    if (!real)
+        return false;
+    sigset_t ending, before;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGHUP);
+    sigaddset(&ending, SIGINT);
+    sigaddset(&ending, SIGTERM);
+    sigprocmask(SIG_BLOCK, &ending, &before);
+    int reason = replace(arena_format(arena, "%s.XXXXXX", real), real, data, size_bytes);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (reason == 0)
         return true;
-    if (file >= 0)
-        unlink(temporary);
     diag_add(diags, DIAG_E0002, (Span){0}, "cannot write '%s': %s", path, strerror(reason));
     return false;
 }

@@ -13,8 +13,13 @@ const Source *file_read(Arena *arena, Diags *diags, const char *path, Span from)
 bool file_map(Diags *diags, const char *path, Span from, const unsigned char **out_data,
               size_t *out_size_bytes);
 
+/// The name that a write to `path` renames onto: `path`, or what it links to. NULL, with E0002,
+/// where that is a device, a pipe or a folder: a rename would put a file in its place.
+const char *file_to_replace(Arena *arena, Diags *diags, const char *path);
+
 /// Writes all bytes to a temporary name beside `path` and renames it there. On failure adds E0002,
-/// removes the temporary file and returns false: `path` is never left half-written.
+/// removes the temporary file and returns false: `path` is never left half-written, and a signal
+/// that ends the process waits until the temporary file is gone.
 bool file_write(Arena *arena, Diags *diags, const char *path, const void *data, size_t size_bytes);
 
 /// `name` resolved against the folder that holds `beside` (absolute names stay as they are).

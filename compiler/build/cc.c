@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "build/interrupt.h"
 
 extern char **environ;
 
@@ -37,18 +38,24 @@ static char **command(Arena *arena, const CcCall *call)
     return argv;
 }
 
+/// Each call is a process group of its own, so that all of a compiler driver's children can be
+/// ended with it.
 static int start(Arena *arena, const char *folder, const CcCall *call, pid_t *out_process)
 {
     char **argv = command(arena, call);
+    posix_spawnattr_t attributes;
     posix_spawn_file_actions_t actions;
     int reason = posix_spawn_file_actions_init(&actions);
     if (reason != 0)
         return reason;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     posix_spawn_file_actions_addchdir_np(&actions, folder);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, call->log, O_WRONLY | O_CREAT | O_TRUNC, 0644);
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    reason = posix_spawnp(out_process, argv[0], &actions, NULL, argv, environ);
+    reason = posix_spawnp(out_process, argv[0], &actions, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return reason;
 }
@@ -57,7 +64,7 @@ static const char *first_lines(Arena *arena, const char *path)
 {
     const Source *log = file_read(arena, diags_create(arena), path, (Span){0});
     if (!log || log->length == 0)
-        return "(it printed nothing)";
+        return "(it printed nothing; is the disk full?)";
     const char *end = log->text;
     for (int i = 0; i < LOG_LINES && *end; i++) {
         end += strcspn(end, "\n");
@@ -92,7 +99,7 @@ static void report_start(Diags *diags, int reason)
 
 /// Waits for one of the running calls; a failure is reported once.
 static bool finish_one(Arena *arena, Diags *diags, const char *folder, const CcCall *calls,
-                       pid_t *processes, int count, bool quiet)
+                       volatile pid_t *processes, int count, bool quiet)
 {
     int status = 0;
     pid_t ended;
@@ -114,26 +121,29 @@ static bool finish_one(Arena *arena, Diags *diags, const char *folder, const CcC
 bool cc_run(Arena *arena, Diags *diags, const char *folder, const CcCall *calls, int count,
             int jobs)
 {
-    pid_t *processes = ARENA_ARRAY(arena, pid_t, count);
+    volatile pid_t *processes = ARENA_ARRAY(arena, pid_t, count);
     int running = 0, started = 0;
     bool passed = true;
+    interrupt_watch(processes, count);
     while ((started < count && passed) || running > 0) {
         if (started < count && passed && running < jobs) {
-            int reason = start(arena, folder, &calls[started], &processes[started]);
+            pid_t process = 0;
+            int reason = start(arena, folder, &calls[started], &process);
             if (reason != 0) {
                 report_start(diags, reason);
-                processes[started] = 0;
                 passed = false;
             } else {
+                processes[started] = process;
                 running++;
             }
             started++;
             continue;
         }
         bool one = finish_one(arena, diags, folder, calls, processes, started, !passed);
-        passed = passed && one;
+        passed = passed && one && !interrupt_noted();
         running--;
     }
+    interrupt_watch(NULL, 0);
     return passed;
 }
 

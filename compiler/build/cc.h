@@ -13,7 +13,8 @@ typedef struct {
 
 /// Runs all calls in `folder`, at most `jobs` at a time, with $CC or else cc. Adds E0711 where
 /// there is no compiler, E0002 where the disk is full, and E0710 with the compiler's first lines
-/// for any other failure; false then. All that was started has ended on return.
+/// for any other failure; false then, and where a signal was noted (build/interrupt.h). All that
+/// was started has ended on return.
 bool cc_run(Arena *arena, Diags *diags, const char *folder, const CcCall *calls, int count,
             int jobs);
 

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "build/build.h"
 #include "build/cc.h"
+#include "build/interrupt.h"
 #include "emit/host.h"
 #include "emit/template.h"
 
@@ -19,7 +20,7 @@ typedef struct {
     Arena *arena;
     Diags *diags;
     const BuildOptions *options;
-    const char *folder;
+    const char *folder, *output;
     CcCall *calls;
     int call_count;
     const char **objects;
@@ -261,7 +262,7 @@ static CcCall link_call(Builder *builder, const char *output)
 static bool link_module(Builder *builder)
 {
     Arena *arena = builder->arena;
-    const char *output = builder->options->output_path;
+    const char *output = builder->output;
     char *temporary = arena_format(arena, "%s.XXXXXX", output);
     int file = mkstemp(temporary);
     if (file < 0)
@@ -271,7 +272,13 @@ static bool link_module(Builder *builder)
     const char *absolute = realpath(temporary, NULL);
     CcCall call = link_call(builder, absolute ? arena_format(arena, "%s", absolute) : temporary);
     free((void *)absolute);
+    struct stat facts;
     bool linked = cc_run(arena, builder->diags, builder->folder, &call, 1, 1);
+    if (linked && (stat(temporary, &facts) != 0 || facts.st_size == 0)) {
+        diag_add(builder->diags, DIAG_E0710, (Span){0},
+                 "the C compiler ended well, but linked nothing");
+        linked = false;
+    }
     if (linked && (chmod(temporary, 0755) != 0 || rename(temporary, output) != 0))
         linked = cannot_write(builder, output);
     if (!linked)
@@ -291,6 +298,10 @@ bool build_module(Arena *arena, Diags *diags, const Plan *plan, const Images *im
                   const BuildOptions *options)
 {
     Builder builder = {.arena = arena, .diags = diags, .options = options};
+    builder.output = file_to_replace(arena, diags, options->output_path);
+    if (!builder.output)
+        return false;
+    interrupt_hold();
     bool built = make_folders(&builder) && write_headers(&builder) &&
                  write_weights(&builder, plan->model) && write_images(&builder, images) &&
                  write_cpu_layers(&builder, plan) && write_host(&builder, plan, images) &&
@@ -300,5 +311,6 @@ bool build_module(Arena *arena, Diags *diags, const Plan *plan, const Images *im
                  link_module(&builder);
     if (builder.folder && !options->keep_dir)
         remove_folder(arena, builder.folder);
+    interrupt_release();
     return built;
 }

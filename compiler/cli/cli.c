@@ -6,6 +6,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -136,8 +137,10 @@ static void fill_tables(const CliVerb *verb, GetoptTables *tables)
 
 static void report_unknown(CliCall *call, const GetoptTables *tables, const char *word, int letter)
 {
-    if (letter > 0 && letter < OPTION_BASE) {
-        cli_usage(call, "unknown option '-%c'", letter);
+    if (letter != 0 && letter < OPTION_BASE) { // negative: a byte of a letter beyond ASCII
+        bool ascii = letter > ' ' && letter < 127;
+        cli_usage(call, ascii ? "unknown option '-%c'" : "unknown option: '-' and the byte 0x%02x",
+                  ascii ? letter : letter & 0xff);
         return;
     }
     const char *names[OPTIONS_MAX + 4];
@@ -300,6 +303,7 @@ static bool wants_colour(int file)
 
 int cli_main(int argument_count, char **arguments)
 {
+    signal(SIGXFSZ, SIG_IGN); // a write over a limit of size fails and is told like a full disk
     Arena *arena = arena_create();
     CliCall call = {.arena = arena,
                     .diags = diags_create(arena),

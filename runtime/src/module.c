@@ -1,5 +1,6 @@
 // Module: opens a model.so and checks that its tables are ones that this runtime can read.
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,49 @@
 
 #include "memory.h"
 #include "session.h"
+
+static bool ends_within(uint64_t at, uint64_t bytes, int64_t file_bytes)
+{
+    return at <= (uint64_t)file_bytes && bytes <= (uint64_t)file_bytes - at;
+}
+
+/// Whether the file holds all that its ELF header promises. dlopen does not look: it maps what a
+/// truncated file lacks, and the first access ends the process.
+static bool is_whole(FILE *file, int64_t file_bytes)
+{
+    Elf64_Ehdr header;
+    if (fread(&header, sizeof header, 1, file) != 1 || memcmp(header.e_ident, ELFMAG, SELFMAG) ||
+        header.e_ident[EI_CLASS] != ELFCLASS64)
+        return false;
+    bool whole =
+        ends_within(header.e_shoff, (uint64_t)header.e_shnum * header.e_shentsize, file_bytes) &&
+        header.e_phentsize == sizeof(Elf64_Phdr) && header.e_phoff <= (uint64_t)file_bytes &&
+        fseek(file, (long)header.e_phoff, SEEK_SET) == 0;
+    for (int i = 0; i < header.e_phnum && whole; i++) {
+        Elf64_Phdr segment;
+        whole = fread(&segment, sizeof segment, 1, file) == 1 &&
+                ends_within(segment.p_offset, segment.p_filesz, file_bytes);
+    }
+    return whole;
+}
+
+static rnnc_status check_file(const char *path)
+{
+    struct stat facts;
+    if (stat(path, &facts) != 0)
+        return rnnc_error_set(NULL, RNNC_NOT_FOUND, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(facts.st_mode))
+        return rnnc_error_set(NULL, RNNC_BAD_MODULE, "%s: cannot be loaded: it is no file", path);
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return rnnc_error_set(NULL, RNNC_NOT_FOUND, "%s: %s", path, strerror(errno));
+    bool whole = is_whole(file, facts.st_size);
+    fclose(file);
+    return whole ? RNNC_OK
+                 : rnnc_error_set(NULL, RNNC_BAD_MODULE,
+                                  "%s: cannot be loaded: no 64-bit ELF file, or its end is missing",
+                                  path);
+}
 
 static rnnc_status check_tables(const char *path, const rnnc_module_desc *desc)
 {
@@ -58,6 +102,9 @@ rnnc_status rnnc_module_open(const char *path, rnnc_module **out_module)
         rnnc_error_set(NULL, status, "%s: no memory for the module", path);
         goto done;
     }
+    status = check_file(real);
+    if (status != RNNC_OK)
+        goto done;
     module->library = dlopen(real, RTLD_NOW | RTLD_LOCAL);
     status = module->library ? load(path, module->library, &module->desc)
                              : rnnc_error_set(NULL, RNNC_BAD_MODULE, "%s: cannot be loaded: %s",

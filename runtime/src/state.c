@@ -45,6 +45,13 @@ rnnc_status rnnc_state_begin(rnnc_session *session, int32_t index, bool stateful
     return keep ? RNNC_OK : fill_start(session, index);
 }
 
+/// Rows of a state: those of the bound tensor, which need not be those of x before a run.
+static int64_t state_batch(const rnnc_session *session, int32_t index)
+{
+    const rnnc_binding *binding = &session->bindings[index];
+    return binding->data ? binding->dims[0] : rnnc_session_batch(session);
+}
+
 /// The index of state `name` where it holds `count` values; else -1 with a message.
 static int32_t find_state(rnnc_session *session, const char *name, size_t count)
 {
@@ -52,14 +59,14 @@ static int32_t find_state(rnnc_session *session, const char *name, size_t count)
     if (index < 0)
         return -1;
     const rnnc_tensor_info *info = &session->desc->tensors[index].info;
-    size_t wanted = (size_t)(session->states[index].size * rnnc_session_batch(session));
+    int64_t batch = state_batch(session, index);
+    size_t wanted = (size_t)(session->states[index].size * batch);
     if (info->role != RNNC_ROLE_STATE)
         rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT, "%s is not a state", name);
     else if (count != wanted)
         rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
                        "%s: %zu values given, expected %zu: batch %lld times %lld", name, count,
-                       wanted, (long long)rnnc_session_batch(session),
-                       (long long)session->states[index].size);
+                       wanted, (long long)batch, (long long)session->states[index].size);
     else
         return index;
     return -1;
@@ -106,7 +113,7 @@ rnnc_status rnnc_state_reset(rnnc_session *session)
         if (status == RNNC_OK && session->bindings[i].data)
             status = session->ops->fill(
                 session->device, session->bindings[i].data, (float)session->desc->tensors[i].start,
-                (size_t)(session->states[i].size * rnnc_session_batch(session)));
+                (size_t)(session->states[i].size * state_batch(session, i)));
     }
     return status;
 }

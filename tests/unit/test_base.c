@@ -168,6 +168,43 @@ START_TEST(files_are_written_whole_and_read_back)
 }
 END_TEST
 
+START_TEST(pipes_are_neither_waited_for_nor_replaced)
+{
+    Diags *diags = diags_create(arena);
+    char path[] = "/tmp/test_base.XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(path));
+    const char *pipe = arena_format(arena, "%s/pipe", path);
+    ck_assert_int_eq(mkfifo(pipe, 0600), 0);
+    ck_assert_ptr_null(file_read(arena, diags, pipe, (Span){0}));
+    ck_assert(!file_write(arena, diags, pipe, "x", 1));
+    struct stat facts;
+    ck_assert_int_eq(stat(pipe, &facts), 0);
+    ck_assert(S_ISFIFO(facts.st_mode));
+    ck_assert_int_eq(unlink(pipe), 0);
+    ck_assert_int_eq(rmdir(path), 0);
+}
+END_TEST
+
+START_TEST(a_link_stays_and_its_file_is_replaced)
+{
+    Diags *diags = diags_create(arena);
+    char path[] = "/tmp/test_base.XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(path));
+    const char *name = arena_format(arena, "%s/file", path);
+    const char *link = arena_format(arena, "%s/link", path);
+    ck_assert(file_write(arena, diags, name, "old", 3));
+    ck_assert_int_eq(symlink("file", link), 0);
+    ck_assert(file_write(arena, diags, link, "new", 3));
+    ck_assert_str_eq(file_read(arena, diags, name, (Span){0})->text, "new");
+    struct stat facts;
+    ck_assert_int_eq(lstat(link, &facts), 0);
+    ck_assert(S_ISLNK(facts.st_mode));
+    ck_assert_int_eq(unlink(link), 0);
+    ck_assert_int_eq(unlink(name), 0);
+    ck_assert_int_eq(rmdir(path), 0);
+}
+END_TEST
+
 START_TEST(names_resolve_beside_the_spec)
 {
     ck_assert_str_eq(file_beside(arena, "a/b.yaml", "c.cell"), "a/c.cell");
@@ -199,6 +236,8 @@ int main(void)
     tcase_add_test(tests, environment_faults_exit_with_3);
     tcase_add_test(tests, codes_are_found_by_name);
     tcase_add_test(tests, files_are_written_whole_and_read_back);
+    tcase_add_test(tests, pipes_are_neither_waited_for_nor_replaced);
+    tcase_add_test(tests, a_link_stays_and_its_file_is_replaced);
     tcase_add_test(tests, names_resolve_beside_the_spec);
     tcase_add_test(tests, sha256_of_abc);
     suite_add_tcase(suite, tests);

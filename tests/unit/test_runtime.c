@@ -47,6 +47,32 @@ START_TEST(text_is_no_module)
 }
 END_TEST
 
+/// dlopen alone would end the process.
+START_TEST(truncated_module_is_no_module)
+{
+    static char bytes[1 << 20];
+    FILE *file = fopen(fixture_path("plain.so"), "rb");
+    size_t count = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    ck_assert(count > 8192 && count < sizeof bytes);
+    const size_t kept[] = {0, 63, 64, 4096, count / 2, count - 1};
+    file = fopen(fixture_path("cut.so"), "wb");
+    fwrite(bytes, 1, kept[_i], file);
+    fclose(file);
+    rnnc_module *module;
+    ck_assert_int_eq(rnnc_module_open(fixture_path("cut.so"), &module), RNNC_BAD_MODULE);
+    ck_assert_ptr_nonnull(strstr(rnnc_last_error(), "or its end is missing"));
+}
+END_TEST
+
+START_TEST(folder_is_no_module)
+{
+    rnnc_module *module;
+    ck_assert_int_eq(rnnc_module_open(folder, &module), RNNC_BAD_MODULE);
+    ck_assert_ptr_nonnull(strstr(rnnc_last_error(), "it is no file"));
+}
+END_TEST
+
 static void compile_library(const char *name, const char *source)
 {
     char command[512];
@@ -150,6 +176,83 @@ START_TEST(names_and_missing_bindings)
     ck_assert_str_eq(rnnc_session_error(session),
                      "l0/c: 7 values given, expected 38: batch 2 times 19");
     rnnc_session_destroy(session);
+    rnnc_module_close(module);
+}
+END_TEST
+
+START_TEST(null_is_refused_everywhere)
+{
+    rnnc_module *module = fixture_module("plain.so"), *none;
+    rnnc_session *session = fixture_session(module, 4, 9), *no_session;
+    void *block;
+    const rnnc_status statuses[] = {
+        rnnc_module_open(NULL, &none),
+        rnnc_module_open("x.so", NULL),
+        rnnc_session_create(NULL, NULL, &no_session),
+        rnnc_session_create(module, NULL, NULL),
+        rnnc_bind(NULL, "x", NULL),
+        rnnc_bind(session, NULL, NULL),
+        rnnc_run(NULL),
+        rnnc_synchronize(NULL),
+        rnnc_state_get(NULL, "l0/h", memory, 1),
+        rnnc_state_get(session, NULL, memory, 1),
+        rnnc_state_get(session, "l0/h", NULL, 4 * H),
+        rnnc_state_set(session, "l0/h", NULL, 4 * H),
+        rnnc_state_set(session, NULL, memory, 1),
+        rnnc_state_reset(NULL),
+        rnnc_device_alloc(NULL, 4, &block),
+        rnnc_device_alloc(session, 4, NULL),
+        rnnc_device_write(session, NULL, memory, 4),
+        rnnc_device_read(session, memory, NULL, 4),
+    };
+    for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++)
+        ck_assert_msg(statuses[i] == RNNC_INVALID_ARGUMENT, "call %zu: %d", i, (int)statuses[i]);
+    ck_assert_ptr_null(rnnc_module_tensor(NULL, 0));
+    ck_assert_ptr_null(rnnc_module_tensor(module, SIZE_MAX));
+    ck_assert_ptr_null(rnnc_module_name(NULL));
+    ck_assert_ptr_null(rnnc_session_layer(session, SIZE_MAX));
+    ck_assert_ptr_null(rnnc_session_variant(session, "none", NULL));
+    ck_assert_ptr_null(rnnc_session_device(NULL));
+    rnnc_device_free(session, NULL);
+    rnnc_session_destroy(NULL);
+    rnnc_module_close(NULL);
+    rnnc_session_destroy(session);
+    rnnc_module_close(module);
+}
+END_TEST
+
+START_TEST(sizes_that_no_tensor_has)
+{
+    rnnc_module *module = fixture_module("plain.so");
+    rnnc_session *session = fixture_session(module, 4, 9);
+    int64_t shape[] = {2, 3, 5};
+    const int32_t dimensions[] = {0, -1, 4, INT32_MAX, INT32_MIN};
+    DLTensor tensor = {
+        .data = memory, .device = {kDLCPU, 0}, .dtype = {kDLFloat, 32, 1}, .shape = shape};
+    for (int i = 0; i < 5; i++) {
+        tensor.ndim = dimensions[i];
+        ck_assert_int_eq(rnnc_bind(session, "x", &tensor), RNNC_INVALID_ARGUMENT);
+    }
+    tensor.ndim = 3;
+    const int64_t sizes[] = {0, -1, -2, INT64_MAX, INT64_MIN};
+    for (int i = 0; i < 15; i++) {
+        memcpy(shape, (int64_t[]){2, 3, 5}, sizeof shape);
+        shape[i / 5] = sizes[i % 5];
+        ck_assert_int_eq(rnnc_bind(session, "x", &tensor), RNNC_INVALID_ARGUMENT);
+    }
+    tensor.shape = NULL;
+    ck_assert_int_eq(rnnc_bind(session, "x", &tensor), RNNC_INVALID_ARGUMENT);
+    rnnc_session_destroy(session);
+    const rnnc_session_options wrong[] = {
+        {.device = "cpu", .max_batch = -1},
+        {.device = "cpu", .max_timesteps = -1},
+        {.device = "cpu", .max_batch = INT64_MAX, .max_timesteps = INT64_MAX},
+        {.device = "cpu", .max_batch = INT64_MAX / 4},
+    };
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_ne(rnnc_session_create(module, &wrong[i], &session), RNNC_OK);
+        ck_assert_ptr_null(session);
+    }
     rnnc_module_close(module);
 }
 END_TEST
@@ -346,6 +449,29 @@ START_TEST(states_can_be_bound_and_set)
 }
 END_TEST
 
+/// Before a run a bound state may have other rows than x; its own count is what may be touched.
+START_TEST(a_bound_state_has_its_own_rows)
+{
+    rnnc_module *module = fixture_module("plain.so");
+    rnnc_session *session = fixture_session(module, 4, T);
+    float *h = malloc(2 * H * sizeof *h), copy[4 * H];
+    fixture_fill(h, 2 * H, 3);
+    bind_ends(session, x, y, 4);
+    ck_assert_int_eq(fixture_bind(session, "l0/h", h, 2, H, 0), RNNC_OK);
+    ck_assert_int_eq(rnnc_state_get(session, "l0/h", copy, 4 * H), RNNC_INVALID_ARGUMENT);
+    ck_assert_int_eq(rnnc_state_set(session, "l0/h", copy, 4 * H), RNNC_INVALID_ARGUMENT);
+    ck_assert_int_eq(rnnc_state_get(session, "l0/h", copy, 2 * H), RNNC_OK);
+    ck_assert_mem_eq(copy, h, 2 * H * sizeof *h);
+    ck_assert_int_eq(rnnc_state_reset(session), RNNC_OK);
+    for (int i = 0; i < 2 * H; i++)
+        ck_assert(h[i] == 0);
+    ck_assert_int_eq(rnnc_run(session), RNNC_INVALID_ARGUMENT);
+    free(h);
+    rnnc_session_destroy(session);
+    rnnc_module_close(module);
+}
+END_TEST
+
 START_TEST(unbound_weights_are_the_module_s_again)
 {
     rnnc_module *module = fixture_module("plain.so");
@@ -415,16 +541,21 @@ int main(void)
     tcase_add_unchecked_fixture(tests, compile_all, fixture_remove_folder);
     tcase_add_test(tests, missing_file_is_not_found);
     tcase_add_test(tests, text_is_no_module);
+    tcase_add_loop_test(tests, truncated_module_is_no_module, 0, 6);
+    tcase_add_test(tests, folder_is_no_module);
     tcase_add_loop_test(tests, tables_are_checked, 0, 3);
     tcase_add_test(tests, library_without_query_is_no_module);
     tcase_add_loop_test(tests, bind_says_what_does_not_fit, 0, 8);
     tcase_add_test(tests, names_and_missing_bindings);
+    tcase_add_test(tests, null_is_refused_everywhere);
+    tcase_add_test(tests, sizes_that_no_tensor_has);
     tcase_add_test(tests, devices_that_are_not_there);
     tcase_add_test(tests, token_outside_of_the_table);
     tcase_add_loop_test(tests, run_gives_the_equations, 0, 4);
     tcase_add_test(tests, rows_do_not_depend_on_the_batch);
     tcase_add_test(tests, stateful_layers_carry_their_state);
     tcase_add_test(tests, states_can_be_bound_and_set);
+    tcase_add_test(tests, a_bound_state_has_its_own_rows);
     tcase_add_test(tests, unbound_weights_are_the_module_s_again);
     tcase_add_test(tests, sessions_run_on_threads);
     tcase_set_timeout(tests, 60);
