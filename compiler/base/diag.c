@@ -227,12 +227,27 @@ void diags_print(const Diags *diags, FILE *out, bool colour)
                 diags->error_count - MOST_ERRORS_SHOWN);
 }
 
+/// JSON holds UTF-8 only; a name from the command line need not be that.
+static json_t *text_json(const char *text)
+{
+    json_t *string = json_string(text);
+    if (string || !text)
+        return string;
+    char *ascii = strdup(text);
+    for (char *at = ascii; at && *at; at++)
+        if ((unsigned char)*at >= 0x80)
+            *at = '?';
+    string = json_string(ascii);
+    free(ascii);
+    return string;
+}
+
 static json_t *span_json(Span span)
 {
     json_t *object = json_object();
     if (!span.source)
         return object;
-    json_object_set_new(object, "file", json_string(span.source->path));
+    json_object_set_new(object, "file", text_json(span.source->path));
     if (span.line > 0) {
         json_object_set_new(object, "line", json_integer(span.line));
         json_object_set_new(object, "column", json_integer(span.column));
@@ -247,14 +262,14 @@ static json_t *diag_json(const Diag *diag)
     json_object_set_new(object, "code", json_string(facts[diag->code].name));
     json_object_set_new(object, "severity",
                         json_string(severities[facts[diag->code].severity].word));
-    json_object_set_new(object, "message", json_string(diag->message));
+    json_object_set_new(object, "message", text_json(diag->message));
     for (const Remark *remark = diag->remarks; remark; remark = remark->next) {
         if (remark->is_help) {
-            json_array_append_new(help, json_string(remark->text));
+            json_array_append_new(help, text_json(remark->text));
             continue;
         }
         json_t *note = span_json(remark->span);
-        json_object_set_new(note, "message", json_string(remark->text));
+        json_object_set_new(note, "message", text_json(remark->text));
         json_array_append_new(notes, note);
     }
     json_object_set_new(object, "help", help);

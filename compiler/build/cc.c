@@ -77,9 +77,11 @@ static void report(Arena *arena, Diags *diags, const char *folder, const CcCall 
 {
     const char *lines = first_lines(arena, arena_format(arena, "%s/%s", folder, call->log));
     if (strstr(lines, "No space left on device")) {
-        Diag *diag = diag_add(diags, DIAG_E0002, (Span){0}, "cannot write in '%s': %s", folder,
+        Diag *diag = diag_add(diags, DIAG_E0002, (Span){0}, "cannot write %s'%s': %s",
+                              call->target ? "" : "in ", call->target ? call->target : folder,
                               strerror(ENOSPC));
-        diag_help(diag, "set TMPDIR to a folder with more room");
+        if (!call->target)
+            diag_help(diag, "set TMPDIR to a folder with more room");
     } else if (WIFSIGNALED(status)) {
         diag_add(diags, DIAG_E0710, (Span){0}, "'%s' was ended by signal %d while compiling %s",
                  compiler(), WTERMSIG(status), call->what);

@@ -9,6 +9,7 @@ typedef struct {
     const char *what;             ///< for messages: "the CPU code of layer 'enc'"
     const char *const *arguments; ///< NULL-ended, without the compiler's own name
     const char *log;              ///< file for what it prints, below `folder`
+    const char *target;           ///< what it writes where that lies elsewhere; NULL: in `folder`
 } CcCall;
 
 /// Runs all calls in `folder`, at most `jobs` at a time, with $CC or else cc. Adds E0711 where

@@ -41,9 +41,10 @@ static const char *const compile_flags[] = {"-std=gnu17",
 
 static bool cannot_write(Builder *builder, const char *path)
 {
+    int reason = errno;
     Diag *diag = diag_add(builder->diags, DIAG_E0002, (Span){0}, "cannot write '%s': %s", path,
-                          strerror(errno));
-    if (errno == ENOSPC && !builder->options->keep_dir)
+                          strerror(reason));
+    if (reason == ENOSPC && !builder->options->keep_dir && path != builder->output)
         diag_help(diag, "set TMPDIR to a folder with more room");
     return false;
 }
@@ -160,7 +161,7 @@ static void add_compile(Builder *builder, const char *what, const char *source, 
     ARENA_PUSH(arena, arguments, count, "-o");
     ARENA_PUSH(arena, arguments, count, object);
     ARENA_PUSH(arena, arguments, count, NULL);
-    CcCall call = {what, arguments, arena_format(arena, "%s.log", object)};
+    CcCall call = {what, arguments, arena_format(arena, "%s.log", object), NULL};
     ARENA_PUSH(arena, builder->calls, builder->call_count, call);
     ARENA_PUSH(arena, builder->objects, builder->object_count, object);
 }
@@ -255,7 +256,7 @@ static CcCall link_call(Builder *builder, const char *output)
     for (int i = 0; i < builder->object_count; i++)
         ARENA_PUSH(builder->arena, arguments, count, builder->objects[i]);
     ARENA_PUSH(builder->arena, arguments, count, NULL);
-    return (CcCall){"linking the module", arguments, "link.log"};
+    return (CcCall){"linking the module", arguments, "link.log", builder->options->output_path};
 }
 
 /// Links to a temporary name in the output's folder, then renames.

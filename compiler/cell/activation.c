@@ -207,8 +207,10 @@ bool activation_from_expression(Arena *arena, Diags *diags, Span span, const cha
                                 Activation *out)
 {
     Source *source = ARENA_NEW(arena, Source);
-    *source =
-        (Source){"expr", arena_copy(arena, expression, strlen(expression)), strlen(expression)};
+    const char *name = span.source ? arena_format(arena, "%s:%d:%d: expr", span.source->path,
+                                                  span.line, span.column)
+                                   : "expr";
+    *source = (Source){name, arena_copy(arena, expression, strlen(expression)), strlen(expression)};
     *out = (Activation){.name = "expr", .formula = source->text, .source = source, .span = span};
     Graph graph = {.arena = arena};
     int x = graph_add(&graph, (Node){.op = OP_ARGUMENT});

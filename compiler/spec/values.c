@@ -61,7 +61,7 @@ static const char *scalar(const SpecValue *value, const char *wanted)
     return NULL;
 }
 
-/// Whether the text is a decimal whole number; beyond int64 it saturates.
+/// Whether the text is a decimal whole number; beyond int64 it saturates and errno is ERANGE.
 static bool parse_integer(const char *text, int64_t *out)
 {
     const char *digits = text + (*text == '-' || *text == '+');
@@ -104,7 +104,7 @@ static bool integer_within(const SpecValue *value, int64_t least, int64_t most, 
                   value->key->name);
         return false;
     }
-    if (number < least || number > most) {
+    if (number < least || number > most || errno == ERANGE) {
         Diag *diag = diag_add(value->reader->diags, DIAG_E0203, place_of(value),
                               "'%s' %s is %s: out of range", value->key->name, value->where, text);
         diag_help(diag, "give a whole number from %lld to %lld", (long long)least, (long long)most);

@@ -22,6 +22,7 @@
 
 typedef float rnn_f __attribute__((vector_size(RNN_LANES * 4)));
 typedef int32_t rnn_i __attribute__((vector_size(RNN_LANES * 4)));
+typedef uint32_t rnn_u __attribute__((vector_size(RNN_LANES * 4)));
 
 #define RNN_INFINITY __builtin_inff()
 #define RNN_INLINE static inline __attribute__((always_inline, unused))
@@ -227,7 +228,7 @@ RNN_INLINE rnn_f rnn_sigmoid(rnn_f x)
 /// ln(x) = e*ln(2) + ln(m), m in [sqrt(1/2), sqrt(2)): the polynomial of Cephes' logf.
 RNN_INLINE rnn_f rnn_log_of_normal(rnn_f x, rnn_f exponent_offset)
 {
-    rnn_i shifted = (rnn_i)x - 0x3f3504f3;
+    rnn_i shifted = (rnn_i)((rnn_u)x - 0x3f3504f3); // unsigned: a negative x wraps
     rnn_i exponent = shifted >> 23;
     rnn_f m = (rnn_f)((shifted & 0x7fffff) + 0x3f3504f3) - 1;
     rnn_f e = __builtin_convertvector(exponent, rnn_f) + exponent_offset;

@@ -214,6 +214,16 @@ START_TEST(diagnostics_come_as_json)
 }
 END_TEST
 
+START_TEST(bytes_beyond_utf8_stay_out_of_json)
+{
+    ck_assert_int_eq(rnnc("explain \xff.yaml --diagnostics json"), 1);
+    json_t *array = json_loads(error_text, 0, NULL);
+    const json_t *message = json_object_get(json_array_get(array, 0), "message");
+    ck_assert_str_eq(json_string_value(message), "cannot read '?.yaml': No such file or directory");
+    json_decref(array);
+}
+END_TEST
+
 START_TEST(run_writes_outputs_and_states)
 {
     ck_assert_int_eq(
@@ -392,6 +402,7 @@ static void add_tests(TCase *tests)
     tcase_add_test(tests, every_verb_has_help_with_examples);
     tcase_add_test(tests, a_code_is_explained);
     tcase_add_loop_test(tests, diagnostics_come_as_json, 0, 3);
+    tcase_add_test(tests, bytes_beyond_utf8_stay_out_of_json);
     tcase_add_test(tests, run_writes_outputs_and_states);
     tcase_add_loop_test(tests, chunks_give_the_same, 1, 5);
     tcase_add_test(tests, a_state_file_is_where_the_run_starts);
