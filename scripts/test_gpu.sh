@@ -81,7 +81,7 @@ score() {
     fi
 }
 
-# sanitized TOOL: a module of each kind under compute-sanitizer.
+# sanitized TOOL: a module of each kind under compute-sanitizer, all of them side by side.
 sanitized() {
     sanitizer=${COMPUTE_SANITIZER:-compute-sanitizer}
     if ! command -v "$sanitizer" >/dev/null; then
@@ -89,13 +89,21 @@ sanitized() {
         add "$1" 0 0 1
         return
     fi
-    for part in cifg_lstm-H7- gru_before-H75- slstm-H7- lstmp-H7- stack-text; do
-        if "$sanitizer" --tool "$1" --error-exitcode 9 "$build/tests/conform/conform" \
-            --run "$modules" --device cuda --generated --filter "$part" \
-            >"$folder/log" 2>&1; then
+    parts="cifg_lstm-H7- gru_before-H75- slstm-H7- lstmp-H7- stack-text"
+    for part in $parts; do
+        (
+            "$sanitizer" --tool "$1" --error-exitcode 9 "$build/tests/conform/conform" \
+                --run "$modules" --device cuda --generated --filter "$part" \
+                >"$folder/$1.$part" 2>&1
+            echo $? >"$folder/$1.$part.code"
+        ) &
+    done
+    wait
+    for part in $parts; do
+        if [ "$(cat "$folder/$1.$part.code")" -eq 0 ]; then
             add "$1 $part" 1 0 0
         else
-            grep -E '^=========|^FAIL' "$folder/log" | head -n 20
+            grep -E '^=========|^FAIL' "$folder/$1.$part" | head -n 20
             add "$1 $part" 0 1 0
         fi
     done

@@ -175,9 +175,11 @@ static int copy(CudnnState *state, CUfunction function, const void *from, void *
 static int forward(CudnnState *state, const void *x, void *y)
 {
     CudnnLayer *layer = &state->layer;
+    int capturing = 0; // the caller's graph cannot take a launch of ours
+    layer->cuda->cuStreamIsCapturing(layer->stream, &capturing);
     const bool largest =
         layer->batch == layer->max_batch && layer->timesteps == layer->max_timesteps;
-    if (largest && state->best.graph && x == layer->x && y == layer->y)
+    if (!capturing && largest && state->best.graph && x == layer->x && y == layer->y)
         return layer->cuda->cuGraphLaunch(state->best.graph, layer->stream) ? DNN_EXECUTION_FAILED
                                                                             : DNN_SUCCESS;
     const bool built_for_batch =

@@ -73,7 +73,7 @@ rnnc_status rnnc_layer_weights_convert(const rnnc_layer_weights *weights, CUdevi
 }
 
 rnnc_status rnnc_layer_weights_open(const rnnc_cuda_layer_options *options,
-                                    rnnc_layer_weights *weights)
+                                    const char *input_kernel, rnnc_layer_weights *weights)
 {
     const rnnc_layer_desc *layer = options->layer;
     const int64_t columns = layer->input_gates * layer->units;
@@ -83,10 +83,13 @@ rnnc_status rnnc_layer_weights_open(const rnnc_cuda_layer_options *options,
         weights,
         options->cuda->cuModuleGetFunction(&weights->convert, options->image, "rnn_convert"),
         "looking for rnn_convert in its image");
-    if (status == RNNC_OK &&
-        options->cuda->cuModuleGetFunction(&weights->input_product, options->image, "rnn_input"))
-        weights->input_product = NULL;
-    if (status == RNNC_OK && !weights->input_product)
+    if (status == RNNC_OK && input_kernel)
+        status =
+            rnnc_layer_weights_check(weights,
+                                     options->cuda->cuModuleGetFunction(
+                                         &weights->input_product, options->image, input_kernel),
+                                     "looking for the input product in its image");
+    else if (status == RNNC_OK)
         status = rnnc_cublas_open(options->cuda, options->stream, options->error, &weights->blas);
     if (status == RNNC_OK)
         status = rnnc_layer_weights_alloc(

@@ -19,10 +19,10 @@ typedef struct {
     CUdeviceptr bias, recurrent_bias, parameter; ///< 0: the layer has none
 } rnnc_layer_weights;
 
-/* Allocates everything and finds rnn_convert in the image, and rnn_input where it has that; else
- * opens cuBLAS. Close it also after a failure. */
+/* Allocates everything and finds rnn_convert in the image, and `input_kernel`, which computes W*x;
+ * NULL: cuBLAS does. Close it also after a failure. */
 rnnc_status rnnc_layer_weights_open(const rnnc_cuda_layer_options *options,
-                                    rnnc_layer_weights *weights);
+                                    const char *input_kernel, rnnc_layer_weights *weights);
 void rnnc_layer_weights_close(rnnc_layer_weights *weights);
 
 /* Uploads W, b, rb and p. Synchronises. */

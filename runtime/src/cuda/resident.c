@@ -65,7 +65,7 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
     state->weights.options = *options;
     rnnc_status status = find_kernels(state, options);
     if (status == RNNC_OK)
-        status = rnnc_layer_weights_open(options, &state->weights);
+        status = rnnc_layer_weights_open(options, "rnn_input", &state->weights);
     if (status == RNNC_OK)
         status = rnnc_layer_weights_alloc(&state->weights, options->variant->packed_bytes,
                                           &state->packed);

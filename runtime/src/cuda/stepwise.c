@@ -135,7 +135,7 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
     StepwiseState *state = rnnc_memory_alloc(sizeof *state);
     if (!state)
         return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for a layer");
-    rnnc_status status = rnnc_layer_weights_open(options, &state->weights);
+    rnnc_status status = rnnc_layer_weights_open(options, NULL, &state->weights);
     if (status == RNNC_OK)
         status = find_kernels(state, options);
     if (status == RNNC_OK)
