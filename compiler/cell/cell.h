@@ -90,7 +90,10 @@ const char *const *cell_names(Arena *arena, size_t *out_count);
 /// Prints `rnnc cells`: name, title, states, gates, phases.
 void cell_print_table(Arena *arena, Text *out);
 
-/// Prints the schedule and graph in readable form, for --dump model and golden tests.
+/// Prints what each phase multiplies and what comes out of it, a line a phase, for --dump model.
+void cell_print_phases(const Cell *cell, Text *out);
+
+/// Prints the schedule and graph in readable form, for golden tests.
 void cell_print(const Cell *cell, Text *out);
 
 /// Prints the pointwise functions as C/CUDA source, one per phase, with the cell's own names:

@@ -308,6 +308,12 @@ static void print_schedule(const Cell *cell, int number, Text *out)
     text_add(out, "\n");
 }
 
+void cell_print_phases(const Cell *cell, Text *out)
+{
+    for (int i = 0; i < cell->phase_count; i++)
+        print_schedule(cell, i, out);
+}
+
 void cell_print(const Cell *cell, Text *out)
 {
     text_addf(out, "cell %s \"%s\"\n", cell->name, cell->title);
@@ -324,7 +330,6 @@ void cell_print(const Cell *cell, Text *out)
     print_family("b", &cell->b, out);
     print_family("rb", &cell->rb, out);
     print_family("p", &cell->p, out);
-    for (int i = 0; i < cell->phase_count; i++)
-        print_schedule(cell, i, out);
+    cell_print_phases(cell, out);
     graph_print(&cell->graph, out);
 }

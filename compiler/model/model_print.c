@@ -53,6 +53,8 @@ static void print_layer(const Layer *layer, Text *out)
                   layer_domain_size(layer, state->domain), state->start,
                   layer->stateful ? ", carried over" : "");
     }
+    if (layer->kind == LAYER_CELL)
+        cell_print_phases(layer->cell, out);
 }
 
 void model_print(const Model *model, Text *out)
