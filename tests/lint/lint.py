@@ -27,10 +27,14 @@ INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^">]+)[">]')
 
 
 def tree_files(root):
-    """Paths of all files below root, relative to it; build folders and hidden ones left out."""
+    """Paths of all files below root, relative to it; build folders, by the name of our presets or
+    CMake's cache in them, and hidden ones left out."""
     found = []
     for folder, folders, names in os.walk(root):
         at_root = os.path.samefile(folder, root)
+        if not at_root and "CMakeCache.txt" in names:
+            folders.clear()
+            continue
         folders[:] = sorted(name for name in folders if not (
             name.startswith(".") or name == "__pycache__" or at_root and name.startswith("build")))
         for name in sorted(names):

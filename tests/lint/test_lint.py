@@ -57,6 +57,15 @@ def run_case(rule, path, text, line):
     return None if heads == wanted else "%s: wanted %s, found %s" % (path, wanted, found)
 
 
+def run_build_folder_case():
+    """What CMake generates is no source, whatever its folder is called."""
+    with tempfile.TemporaryDirectory() as root:
+        plant(root, "b/CMakeCache.txt", "")
+        plant(root, "b/tests/bare.c", "int bare;\n")
+        found = lint.check_rules(root)
+    return None if not found else "build folder: found %s" % found
+
+
 def run_format_case():
     program, _reason = lint.clang_format_14()
     if program is None:
@@ -85,10 +94,11 @@ def main():
     planted = {case[0] for case in CASES}
     faults = ["rule %s is not planted" % name for name, _ in lint.RULES if name not in planted]
     faults += [fault for fault in (run_case(*case) for case in CASES) if fault]
-    faults += [fault for fault in (run_format_case(), run_specs_case()) if fault]
+    faults += [fault for fault in (
+        run_build_folder_case(), run_format_case(), run_specs_case()) if fault]
     for fault in faults:
         print(fault)
-    print("%d cases, %d faults" % (len(CASES) + 2, len(faults)))
+    print("%d cases, %d faults" % (len(CASES) + 3, len(faults)))
     return 1 if faults else 0
 
 
