@@ -75,6 +75,8 @@ bool targets_buildable(Diags *diags, const Targets *targets)
     if (built_with_cuda || targets->arch_count == 0)
         return true;
     Diag *diag = diag_add(diags, DIAG_E0791, (Span){0}, "this rnnc was built without CUDA");
-    diag_help(diag, "take the target cpu, or build rnnc where the CUDA toolkit is installed");
+    diag_help(diag,
+              "for the CPU alone: --target cpu; for a GPU, build rnnc where the CUDA toolkit is "
+              "installed");
     return false;
 }
