@@ -93,7 +93,7 @@ sanitized() {
     for part in $parts; do
         (
             "$sanitizer" --tool "$1" --error-exitcode 9 "$build/tests/conform/conform" \
-                --run "$modules" --device cuda --generated --filter "$part" \
+                --run "$modules" --device cuda --generated --brief --filter "$part" \
                 >"$folder/$1.$part" 2>&1
             echo $? >"$folder/$1.$part.code"
         ) &
