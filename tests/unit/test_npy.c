@@ -8,34 +8,7 @@
 #include <unistd.h>
 
 #include "import/npz.h"
-
-static Arena *arena;
-static Diags *diags;
-
-static void start(void)
-{
-    arena = arena_create();
-    diags = diags_create(arena);
-}
-
-static void stop(void)
-{
-    arena_destroy(arena);
-}
-
-static bool printed_has(const char *words)
-{
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    diags_print(diags, out, false);
-    fclose(out);
-    bool found = strstr(text, words) != NULL;
-    if (!found)
-        fprintf(stderr, "wanted '%s', got:\n%s", words, text);
-    free(text);
-    return found;
-}
+#include "unit/diags_fixture.h"
 
 /// A version `major`.0 file of this header and data.
 static bool parse(int major, const char *header, const void *data, size_t data_bytes, NpyArray *out)

@@ -8,20 +8,7 @@
 #include <unistd.h>
 
 #include "import/safetensors.h"
-
-static Arena *arena;
-static Diags *diags;
-
-static void start(void)
-{
-    arena = arena_create();
-    diags = diags_create(arena);
-}
-
-static void stop(void)
-{
-    arena_destroy(arena);
-}
+#include "unit/diags_fixture.h"
 
 /// A file with this header and `data_bytes` of the given data.
 static const Safetensors *parse(const char *header, const void *data, size_t data_bytes)

@@ -9,34 +9,7 @@
 
 #include "import/weights.h"
 #include "prim/philox.h"
-
-static Arena *arena;
-static Diags *diags;
-
-static void start(void)
-{
-    arena = arena_create();
-    diags = diags_create(arena);
-}
-
-static void stop(void)
-{
-    arena_destroy(arena);
-}
-
-static bool printed_has(const char *words)
-{
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    diags_print(diags, out, false);
-    fclose(out);
-    bool found = strstr(text, words) != NULL;
-    if (!found)
-        fprintf(stderr, "wanted '%s', got:\n%s", words, text);
-    free(text);
-    return found;
-}
+#include "unit/diags_fixture.h"
 
 /// One tensor of a test file: element i is `first` + i.
 typedef struct {
