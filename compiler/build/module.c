@@ -228,7 +228,8 @@ static HostModule describe(Builder *builder, const Plan *plan, const Images *ima
                         .images = items,
                         .image_count = images->count,
                         .of_choice = images->of_choice,
-                        .of_layer = images->of_layer};
+                        .of_layer = images->of_layer,
+                        .sequence_image = -1};
 }
 
 static bool write_host(Builder *builder, const Plan *plan, const Images *images)

@@ -7,12 +7,17 @@
 //     phase 1: [R.n] * (r*h)              -> n h'                                (gru_before: two)
 //
 // Products with x (W.k*x) do not depend on the state: they are computed for all steps beforehand.
+//
+// layer_norm(v) = (v - mean) / sqrt(variance + 1e-5), taken over the H units of v; where v is a
+// product itself, over the stack of all products of that matrix and operand in a layer_norm (Ba et
+// al. 2016 normalise the stacked pre-activations). So a phase may need the mean and variance of
+// vectors, its norms, which are taken between its product and its pointwise function.
 #ifndef RNNC_CELL_CELL_H
 #define RNNC_CELL_CELL_H
 
 #include "cell/activation.h"
 
-enum { CELL_STATES_MAX = 8, CELL_PHASES_MAX = 8, CELL_GATES_MAX = 16 };
+enum { CELL_STATES_MAX = 8, CELL_PHASES_MAX = 8, CELL_GATES_MAX = 16, CELL_NORMS_MAX = 4 };
 
 /// The size of a vector: units H, or projection units P.
 typedef enum { DOMAIN_UNITS, DOMAIN_PROJECTION } Domain;
@@ -39,6 +44,13 @@ typedef struct {
     int first_phase, last_phase; ///< written by, last read by
 } CellCarry;
 
+/// Vectors over which one mean and one variance are taken; nodes that are there before the phase's
+/// pointwise function: inputs, products, states, carries, and what they give elementwise.
+typedef struct {
+    int members[CELL_GATES_MAX];
+    int member_count;
+} CellNorm;
+
 typedef struct {
     Matrix matrix;            ///< MATRIX_R or MATRIX_P; meaningless when row_count is 0
     int rows[CELL_GATES_MAX]; ///< gate indices within the matrix, in order (P: {0})
@@ -48,11 +60,14 @@ typedef struct {
     Domain operand_domain, domain; ///< of the operand; of the pointwise function and the product
     int states[CELL_STATES_MAX];   ///< states whose new value this phase computes
     int state_count;
+    CellNorm norms[CELL_NORMS_MAX];
+    int norm_count;
 } CellPhase;
 
 /// Leaves of the graph and what Node.index means: OP_INPUT (W gate), OP_PRODUCT (gate of R, or
 /// CELL_GATES_MAX for P), OP_BIAS (b gate), OP_RECURRENT_BIAS (rb gate),
-/// OP_PARAMETER (p gate), OP_STATE (state, value before the step).
+/// OP_PARAMETER (p gate), OP_STATE (state, value before the step), OP_STATISTIC (2n: mean, 2n + 1:
+/// 1 / sqrt(variance + 1e-5) of norm n of the phase that reads it).
 typedef struct {
     const char *name, *title;
     const Source *source;
@@ -72,11 +87,21 @@ typedef struct {
 
 /// What a layer gives a cell when it binds it: `output_activation` is used for the last use of
 /// `activation` on a cell state (h' = o*activation(c')) where the cell file calls
-/// output_activation(...); `use_bias` false drops b and rb; `input_forget` is refused by cells
-/// without gates named i and f.
+/// output_activation(...); `use_bias` false drops b and rb; `clip` > 0 bounds the argument of every
+/// activation to [-clip, clip] (ONNX); `input_forget` sets f = 1 - i with all weights kept, and is
+/// refused by cells without gates named i and f; `zoneouts` make each new state
+/// rate*old + (1 - rate)*new, where the other equations see the new one.
 typedef struct {
     Activation activation, recurrent_activation, output_activation;
     bool use_bias;
+    double clip;
+    Span clip_span;
+    bool input_forget;
+    Span input_forget_span;
+    const char *const *zoneout_states; ///< NULL items: every state
+    const double *zoneout_rates;
+    const Span *zoneout_spans;
+    int zoneout_count;
 } CellBinding;
 
 /// Parses and checks the cell `name`: built in (case-insensitive) or, where it ends in ".cell", a
@@ -99,11 +124,13 @@ void cell_print(const Cell *cell, Text *out);
 /// Prints the pointwise functions as C/CUDA source, one per phase, with the cell's own names:
 ///     RNN_INLINE void rnn_phase0(const rnn_f *input, const rnn_f *product, const rnn_f *bias,
 ///         const rnn_f *recurrent_bias, const rnn_f *parameter, const rnn_f *state,
-///         const rnn_f *carry_in, rnn_f *carry_out, rnn_f *state_out)
+///         const rnn_f *carry_in, const rnn_f *statistic, rnn_f *carry_out, rnn_f *state_out)
 /// `input` is indexed by W gate, `product` by position in the phase's rows, the others by gate,
 /// state or carry. Only entries that the phase reads are read; all that it owns are written. The
 /// text uses rnn_f, rnn_const(c), rnn_select(cond, a, b), rnn_exp, rnn_tanh, ... of the target's
-/// prelude. A function whose arrays have constant indices compiles to registers.
+/// prelude. A function whose arrays have constant indices compiles to registers. For a phase with
+/// norms it also prints what they are taken of, the members of one norm after those of another:
+///     RNN_INLINE void rnn_members0(<the same, up to carry_in>, rnn_f *member)
 void cell_print_pointwise(const Cell *cell, Text *out);
 
 /// Prints one activation as `RNN_INLINE rnn_f NAME(rnn_f x)`.

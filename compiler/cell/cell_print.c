@@ -125,7 +125,7 @@ static bool is_taken(const Printer *printer, const char *name, int before)
         "state",    "parameter", "x",         "seed",     "main",    "namespace", "explicit",
         "export",   "nullptr",   "protected", "typename", "mutable", "signbit",   "recurrent_bias",
         "carry_in", "carry_out", "state_out", "half",     "alignas", "alignof",   "constexpr",
-        "decltype", "noexcept"};
+        "decltype", "noexcept",  "statistic"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (text_equal(words[i], name))
             return true;
@@ -217,7 +217,8 @@ static void print_phase(const Cell *cell, int number, Text *out)
               "RNN_INLINE void rnn_phase%d(const rnn_f *input, const rnn_f *product,\n"
               "                           const rnn_f *bias, const rnn_f *recurrent_bias,\n"
               "                           const rnn_f *parameter, const rnn_f *state,\n"
-              "                           const rnn_f *carry_in, rnn_f *carry_out,\n"
+              "                           const rnn_f *carry_in, const rnn_f *statistic, rnn_f "
+              "*carry_out,\n"
               "                           rnn_f *state_out)\n{\n",
               number);
     bool has_carry = false;
@@ -233,6 +234,7 @@ static void print_phase(const Cell *cell, int number, Text *out)
                      {"parameter", printer.reads[OP_PARAMETER]},
                      {"state", printer.reads[OP_STATE]},
                      {"carry_in", printer.reads_carry},
+                     {"statistic", false},
                      {"carry_out", has_carry},
                      {"state_out", cell->phases[number].state_count > 0}};
     const char *between = "    ";

@@ -22,10 +22,30 @@ static void print_phase(const Layer *layer, int number, Text *out)
               phase->row_count);
     for (int i = 0; i < phase->row_count; i++)
         text_addf(out, i ? ", %d" : "%d", phase->rows[i]);
-    text_addf(out, "%s}, %d, %d, %lld, %lld, 0x%x, 0x%x},", multiplies ? "" : "0",
+    text_addf(out, "%s}, %d, %d, %lld, %lld, 0x%x, 0x%x, %lld, {", multiplies ? "" : "0",
               multiplies && phase->operand_is_state, multiplies ? phase->operand : 0,
               multiplies ? (long long)layer_domain_size(layer, phase->operand_domain) : 0,
-              (long long)layer_domain_size(layer, phase->domain), states, carries);
+              (long long)layer_domain_size(layer, phase->domain), states, carries,
+              multiplies && phase->matrix == MATRIX_R ? (long long)layer->heads : 1);
+    for (int i = 0; i < phase->norm_count; i++)
+        text_addf(out, "%d, ", phase->norms[i].member_count);
+    text_add(out, "0}},");
+}
+
+/// The most norms of a phase, and the most members of all its norms.
+static void print_norms(const Cell *cell, Text *out)
+{
+    int norms = 0, members = 0;
+    for (int i = 0; i < cell->phase_count; i++) {
+        const CellPhase *phase = &cell->phases[i];
+        int count = 0;
+        for (int n = 0; n < phase->norm_count; n++)
+            count += phase->norms[n].member_count;
+        norms = phase->norm_count > norms ? phase->norm_count : norms;
+        members = count > members ? count : members;
+    }
+    emit_number(out, "NORMS", norms);
+    emit_number(out, "MEMBERS", members);
 }
 
 static void print_phases(const Layer *layer, Text *out)
@@ -56,6 +76,10 @@ void emit_cell_numbers(const Layer *layer, Text *out)
     Domain *domains = ARENA_ARRAY(out->arena, Domain, CELL_STATES_MAX + cell->carry_count);
     emit_number(out, "UNITS", layer->units);
     emit_number(out, "SEQUENCE_OUT", layer->sequence_out);
+    emit_number(out, "REVERSED", layer->reversed);
+    emit_number(out, "GO_BACKWARDS", layer->go_backwards);
+    emit_number(out, "RECURRENT_DROPOUT", layer->recurrent_dropout > 0);
+    print_norms(cell, out);
     emit_number(out, "GATES", cell->W.count);
     emit_number(out, "BIASES", cell->b.count);
     emit_number(out, "RECURRENT_BIASES", cell->rb.count);

@@ -12,7 +12,9 @@ void emit_number(Text *out, const char *name, int64_t value);
 /// and CARRY_SIZES as lists (0 where empty), and the phases: PHASE_COUNT, PHASES(PHASE) that
 /// applies PHASE to every number, and PHASE_ROWS, one row each:
 ///     {matrix (RNN_MATRIX_R or RNN_MATRIX_P), row count, {rows}, operand is a state, operand,
-///      operand size, size, states computed (bit mask), carries computed (bit mask)},
+///      operand size, size, states computed (bit mask), carries computed (bit mask),
+///      heads, {members of each norm, 0}},
+/// REVERSED, GO_BACKWARDS and RECURRENT_DROPOUT are 0 or 1; NORMS and MEMBERS the most of a phase.
 void emit_cell_numbers(const Layer *layer, Text *out);
 
 #endif

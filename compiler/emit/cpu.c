@@ -75,5 +75,9 @@ void emit_cpu_layer(const Layer *layer, int index, Text *out)
         activation_print_function(&layer->activation, "rnn_activation", out);
         text_add(out, "\n#include \"cpu/activation.c\"\n");
         break;
+    case LAYER_DROPOUT:
+    case LAYER_MASKING:
+    case LAYER_MERGE:
+        break;
     }
 }

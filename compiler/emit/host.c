@@ -161,9 +161,11 @@ static void print_phases(Text *out, const Layer *layer)
                   phase->matrix == MATRIX_P ? "RNNC_WEIGHT_P" : "RNNC_WEIGHT_R", phase->row_count);
         for (int k = 0; k < phase->row_count; k++)
             text_addf(out, "%d, ", phase->rows[k]);
-        text_addf(out, "0}, %d, %d, %lld, %lld},\n", phase->operand_is_state,
+        text_addf(out, "0}, %d, %d, %lld, %lld, %lld, %d},\n", phase->operand_is_state,
                   phase->row_count ? phase->operand : 0, (long long)depth,
-                  (long long)layer_domain_size(layer, phase->domain));
+                  (long long)layer_domain_size(layer, phase->domain),
+                  phase->matrix == MATRIX_R && phase->row_count ? (long long)layer->heads : 1,
+                  phase->norm_count);
     }
 }
 
@@ -258,13 +260,42 @@ static void print_weight_indices(Text *out, const HostTensors *tensors, int laye
     text_add(out, "},\n");
 }
 
+static void print_view(Text *out, const char *name, const View *view)
+{
+    text_addf(out, "     .%s = {%d, %lld, %lld},\n", name, view->slot, (long long)view->offset,
+              (long long)view->width);
+}
+
+/// How a layer goes through its steps, and what the layers without weights need.
+static void print_sequence(Text *out, const Layer *layer)
+{
+    static const char *const merges[] = {
+        [MERGE_CONCAT] = "RNNC_MERGE_SUM", // not merged: both directions write one buffer
+        [MERGE_SUM] = "RNNC_MERGE_SUM",    [MERGE_MUL] = "RNNC_MERGE_MUL",
+        [MERGE_AVE] = "RNNC_MERGE_AVE",
+        [MERGE_NONE] = "RNNC_MERGE_SUM", // nor here: each has its own output
+    };
+    print_view(out, "in", &layer->in);
+    print_view(out, "in2", &layer->in2);
+    print_view(out, "out", &layer->out);
+    text_addf(out,
+              "     .beside = %d, .reversed = %d, .go_backwards = %d, .zero_output_for_mask = %d,\n"
+              "     .recurrent_dropout = %.9g, .rate = %.9g, .per_sequence = %d, "
+              ".dropout_index = %d,\n     .mask_value = ",
+              layer->beside, layer->reversed, layer->go_backwards, layer->zero_output_for_mask,
+              (double)(float)layer->recurrent_dropout, (double)(float)layer->rate,
+              layer->per_sequence, layer->dropout_index);
+    print_number(out, layer->mask_value);
+    text_addf(out, ", .mask_zero = %d, .merge = %s,\n", layer->mask_zero, merges[layer->merge]);
+}
+
 static void print_layer(Text *out, const HostModule *module, const HostTensors *tensors, int index)
 {
     static const char *const kinds[] = {
-        [LAYER_CELL] = "RNNC_LAYER_CELL",
-        [LAYER_EMBEDDING] = "RNNC_LAYER_EMBEDDING",
-        [LAYER_DENSE] = "RNNC_LAYER_DENSE",
-        [LAYER_ACTIVATION] = "RNNC_LAYER_ACTIVATION",
+        [LAYER_CELL] = "RNNC_LAYER_CELL",       [LAYER_EMBEDDING] = "RNNC_LAYER_EMBEDDING",
+        [LAYER_DENSE] = "RNNC_LAYER_DENSE",     [LAYER_ACTIVATION] = "RNNC_LAYER_ACTIVATION",
+        [LAYER_DROPOUT] = "RNNC_LAYER_DROPOUT", [LAYER_MASKING] = "RNNC_LAYER_MASKING",
+        [LAYER_MERGE] = "RNNC_LAYER_MERGE",
     };
     const Model *model = module->plan->model;
     const Layer *layer = &model->layers[index];
@@ -276,6 +307,7 @@ static void print_layer(Text *out, const HostModule *module, const HostTensors *
               kinds[layer->kind], (long long)layer->inputs, (long long)layer->outputs,
               (long long)layer->units, (long long)layer->projection, host_sequence_in(model, index),
               host_sequence_out(model, index), layer->stateful);
+    print_sequence(out, layer);
     print_weight_indices(out, tensors, index);
     if (layer->kind == LAYER_CELL)
         print_cell(out, layer, index, tensors);
@@ -333,7 +365,10 @@ void emit_host(Arena *arena, const HostModule *module, Text *out)
     if (module->image_count > 0)
         print_cubins(out, module);
     print_layers(arena, out, module, &tensors);
-    text_add(out, "static const rnnc_module_desc rnnc_desc = {\n"
+    text_add(out, "static const int64_t rnnc_slot_widths[] = {");
+    for (int i = 0; i < model->slot_count; i++)
+        text_addf(out, "%lld, ", (long long)model->slot_widths[i]);
+    text_add(out, "0};\n\nstatic const rnnc_module_desc rnnc_desc = {\n"
                   "    .magic = RNNC_MODULE_MAGIC,\n    .abi_major = RNNC_ABI_MAJOR,\n"
                   "    .abi_minor = RNNC_ABI_MINOR,\n"
                   "    .struct_bytes = sizeof(rnnc_module_desc),\n    .name = ");
@@ -343,11 +378,16 @@ void emit_host(Arena *arena, const HostModule *module, Text *out)
     text_add(out, ",\n    .plan = ");
     print_string(out, module->plan_text);
     text_addf(out,
-              ",\n    .batch = %lld, .timesteps = %lld, .tokens = %d, .precision = %d,\n"
+              ",\n    .batch = %lld, .timesteps = %lld, .tokens = %d, .time_major = %d,\n"
+              "    .precision = %d,\n"
               "    .tensor_count = %d, .tensors = rnnc_tensors,\n"
               "    .layer_count = %d, .layers = rnnc_layers,\n    .image_count = %d, ",
               (long long)model->batch, (long long)model->timesteps, model->tokens,
-              (int)model->spec->precision, tensors.count, model->layer_count, module->image_count);
-    text_addf(out, ".images = %s,\n};\n\n#include \"host/module.c\"\n",
-              module->image_count > 0 ? "rnnc_images" : "NULL");
+              model->time_major, (int)model->spec->precision, tensors.count, model->layer_count,
+              module->image_count);
+    text_addf(out,
+              ".images = %s,\n    .sequence_image = %d, .slot_count = %d, "
+              ".slot_widths = rnnc_slot_widths,\n};\n\n#include \"host/module.c\"\n",
+              module->image_count > 0 ? "rnnc_images" : "NULL", module->sequence_image,
+              model->slot_count);
 }

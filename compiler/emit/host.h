@@ -36,6 +36,7 @@ typedef struct {
     int image_count;
     int *const *of_choice; ///< [layer][choice]: index of an image, -1: none; NULL without images
     const int *of_layer;
+    int sequence_image; ///< index of the image with the kernels of masks, merges and dropout, or -1
 } HostModule;
 
 /// Bytes of weights.bin; and where weight `kind` of a layer starts in it.

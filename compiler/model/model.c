@@ -144,6 +144,23 @@ static void add_layer(Builder *builder, const Layer *layer)
     builder->features = layer->outputs;
 }
 
+/// Buffers between the layers, by turns.
+static void place_layers(Arena *arena, Model *model)
+{
+    enum { TURNS = 2 };
+    model->slot_widths = ARENA_ARRAY(arena, int64_t, TURNS);
+    model->slot_count = model->layer_count > TURNS ? TURNS : model->layer_count - 1;
+    for (int i = 0; i < model->layer_count; i++) {
+        Layer *layer = &model->layers[i];
+        const bool is_last = i + 1 == model->layer_count;
+        layer->in = i ? model->layers[i - 1].out : (View){SLOT_X, 0, layer->inputs};
+        layer->in2 = (View){SLOT_NONE, 0, 0};
+        layer->out = (View){is_last ? SLOT_Y : i % TURNS, 0, layer->outputs};
+        if (!is_last && layer->outputs > model->slot_widths[i % TURNS])
+            model->slot_widths[i % TURNS] = layer->outputs;
+    }
+}
+
 static void add_cells(Builder *builder, const SpecLayer *spec)
 {
     const Cell *cell = load_cell(builder, spec);
@@ -167,6 +184,7 @@ static void add_cells(Builder *builder, const SpecLayer *spec)
                        .return_state = spec->return_state.value,
                        .stateful = spec->stateful.value,
                        .stack_index = (int)i,
+                       .heads = 1,
                        .cell = cell};
         layer.outputs = layer_domain_size(&layer, cell->states[0].domain);
         add_layer(builder, &layer);
@@ -228,6 +246,8 @@ static void add_spec_layer(Builder *builder, const SpecLayer *spec)
     case SPEC_ACTIVATION:
         add_pointwise(builder, spec, LAYER_ACTIVATION);
         break;
+    case SPEC_BIDIRECTIONAL:
+    case SPEC_MASKING:
     case SPEC_DROPOUT:
         break; // identity at inference
     }
@@ -289,7 +309,10 @@ const Model *model_build_shapes(Arena *arena, Diags *diags, const Spec *spec)
         model_name_weights(arena, &model->layers[i]);
         check_layer_size(&builder, &model->layers[i]);
     }
-    return diags_error_count(diags) == errors ? model : NULL;
+    if (diags_error_count(diags) != errors)
+        return NULL;
+    place_layers(arena, model);
+    return model;
 }
 
 const Model *model_build(Arena *arena, Diags *diags, const Spec *spec)

@@ -1,5 +1,10 @@
 // Model: the spec with every shape, name, cell and weight resolved; stacks flattened to single
-// layers, `dropout` kept as nothing (identity at inference). What plan and emit read.
+// layers, a bidirectional layer to its two directions and, where they are not concatenated, their
+// merge. `dropout` is nothing (identity at inference) unless the spec drops at inference too. What
+// plan and emit read. A layer reads a buffer (or x) and writes another (or y):
+//
+//     x -> enc/fw -> buffer 0, features 0 to H      -> out -> y
+//     x -> enc/bw -> buffer 0, features H to 2H
 #ifndef RNNC_MODEL_MODEL_H
 #define RNNC_MODEL_MODEL_H
 
@@ -7,7 +12,22 @@
 #include "cell/cell.h"
 #include "spec/spec.h"
 
-typedef enum { LAYER_CELL, LAYER_EMBEDDING, LAYER_DENSE, LAYER_ACTIVATION } LayerKind;
+typedef enum {
+    LAYER_CELL,
+    LAYER_EMBEDDING,
+    LAYER_DENSE,
+    LAYER_ACTIVATION,
+    LAYER_DROPOUT, ///< only where the spec drops at inference
+    LAYER_MASKING,
+    LAYER_MERGE
+} LayerKind;
+
+/// Where a layer reads or writes: the fields of rnnc_view (rnnc/module.h), with its SLOT_ numbers.
+enum { SLOT_X = -1, SLOT_Y = -2, SLOT_Y_BACKWARD = -3, SLOT_NONE = -4 };
+typedef struct {
+    int slot;
+    int64_t offset, width;
+} View;
 
 /// A weight in canonical form: float32, row-major, `rows` x `columns` (a vector: columns 1).
 typedef struct {
@@ -28,6 +48,17 @@ typedef struct {
     bool sequence_in;          ///< [B, T, inputs]; false: [B, inputs]
     bool sequence_out;         ///< cells: return_sequences
     bool return_state, stateful;
+    View in, in2, out; ///< in2: a merge's other input; else SLOT_NONE
+    bool beside;       ///< the layer before it does not feed it: both may run at the same time
+    bool reversed;     ///< cells: takes the last step first
+    bool go_backwards; ///< with reversed: outputs in the order they are made, not of time
+    bool zero_output_for_mask, mask_zero;
+    int64_t heads;            ///< diagonal blocks of R; 1: full
+    double recurrent_dropout; ///< 0 unless the spec drops at inference
+    double rate, mask_value;  ///< dropout; masking
+    bool per_sequence;        ///< dropout: one draw for all steps of a row and feature
+    int dropout_index;        ///< numbers the layers that draw
+    Merge merge;              ///< merge
     const Cell *cell;
     Activation activation;        ///< dense, activation layers
     Weight weights[WEIGHT_COUNT]; ///< name NULL: the layer has none of this kind
@@ -39,6 +70,9 @@ typedef struct {
     bool tokens;      ///< input is int32 tokens [B, T]; else float32 features [B, T, features]
     int64_t features; ///< or the vocabulary
     int64_t batch, timesteps; ///< 0: any
+    bool time_major;          ///< x and y are [T, B, ...]
+    int64_t *slot_widths;     ///< features of each buffer between layers
+    int slot_count;
     Layer *layers;
     int layer_count;
 } Model;

@@ -42,9 +42,27 @@ typedef struct {
     Span span, value_span;
 } SpecActivation;
 
-typedef enum { SPEC_CELL, SPEC_EMBEDDING, SPEC_DENSE, SPEC_DROPOUT, SPEC_ACTIVATION } SpecLayerKind;
+typedef enum {
+    SPEC_CELL,
+    SPEC_BIDIRECTIONAL,
+    SPEC_EMBEDDING,
+    SPEC_DENSE,
+    SPEC_DROPOUT,
+    SPEC_ACTIVATION,
+    SPEC_MASKING
+} SpecLayerKind;
 
+typedef enum { DIRECTION_FORWARD, DIRECTION_REVERSE } Direction;
+typedef enum { MERGE_CONCAT, MERGE_SUM, MERGE_MUL, MERGE_AVE, MERGE_NONE } Merge;
+
+/// `zoneout: 0.1` for every state, or `{h: 0.1, c: 0.05}`.
 typedef struct {
+    const char *state; ///< NULL: every state
+    double rate;
+    Span span;
+} SpecZoneout;
+
+typedef struct SpecLayer {
     SpecLayerKind kind;
     SpecText name;     ///< never NULL text after checking: `l<position>` (0-based) where not given
     Span span;         ///< the layer's first key
@@ -54,12 +72,28 @@ typedef struct {
     SpecInteger layers;     ///< stack depth, 1 unless given
     SpecActivation activation, recurrent_activation, output_activation;
     SpecBool use_bias, return_sequences, return_state, stateful, reset_after, go_backwards;
-    SpecNumber dropout, recurrent_dropout; ///< rates; identity at inference
+    SpecNumber dropout, recurrent_dropout; ///< rates; identity at inference by default
+    Direction direction;
+    Span direction_span;
+    SpecZoneout *zoneouts;
+    int zoneout_count;
+    SpecNumber clip; ///< 0: none
+    SpecBool input_forget, zero_output_for_mask, mask_zero;
+    SpecInteger heads; ///< 1 unless given
+    SpecNumber mask_value; ///< masking
+    Merge merge;           ///< bidirectional
+    Span merge_span;
+    struct SpecLayer *forward, *backward; ///< bidirectional: cell layers; backward NULL: as forward
 } SpecLayer;
 
 typedef enum { PRECISION_FLOAT32, PRECISION_TF32, PRECISION_BFLOAT16, PRECISION_FLOAT16 } Precision;
 typedef enum { CUDNN_AUTO, CUDNN_REQUIRE, CUDNN_NEVER } CudnnPolicy;
-typedef enum { CONVENTION_CANONICAL, CONVENTION_PYTORCH } Convention;
+typedef enum {
+    CONVENTION_CANONICAL,
+    CONVENTION_PYTORCH,
+    CONVENTION_KERAS,
+    CONVENTION_ONNX
+} Convention;
 
 /// unroll: true, false, auto, N.
 typedef struct {
@@ -76,6 +110,8 @@ typedef struct {
     SpecInteger features; ///< 0 where tokens are given
     SpecInteger tokens;   ///< 0 where features are given
     SpecSize batch, timesteps;
+    bool time_major; ///< x and y are [T, B, ...]
+    Span time_major_span;
     SpecLayer *layers;
     int layer_count;
     Precision precision;
@@ -84,6 +120,7 @@ typedef struct {
     SpecUnroll unroll;
     CudnnPolicy cudnn;
     Span cudnn_span;
+    SpecBool dropout_at_inference;
     SpecText *targets; ///< "cpu", "sm_NN"; empty: the command line or the default decides
     int target_count;
     SpecText weights_file; ///< NULL text: none

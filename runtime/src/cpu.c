@@ -143,7 +143,7 @@ static rnnc_status check_tokens(rnnc_device *device, const rnnc_layer_call *call
     return RNNC_OK;
 }
 
-static rnnc_status cpu_run_layer(rnnc_device *device, const rnnc_layer_call *call)
+static rnnc_status run_layer(rnnc_device *device, const rnnc_layer_call *call)
 {
     if (device->options.module->layers[call->layer].kind == RNNC_LAYER_EMBEDDING) {
         rnnc_status status = check_tokens(device, call);
@@ -151,13 +151,38 @@ static rnnc_status cpu_run_layer(rnnc_device *device, const rnnc_layer_call *cal
             return status;
     }
     rnnc_cpu_args args = {.x = call->x,
+                          .x2 = call->x2,
                           .y = call->y,
+                          .x_row_stride = call->x_row_stride,
+                          .x_step_stride = call->x_step_stride,
+                          .y_row_stride = call->y_row_stride,
+                          .y_step_stride = call->y_step_stride,
                           .packed = device->layers[call->layer].packed,
                           .scratch = device->scratch,
                           .batch = call->batch,
                           .timesteps = call->timesteps};
     memcpy(args.states, call->states, sizeof args.states);
     device->layers[call->layer].code->run(&args);
+    return RNNC_OK;
+}
+
+static rnnc_status cpu_run_layers(rnnc_device *device, rnnc_layer_call *calls, int count)
+{
+    rnnc_status status = RNNC_OK;
+    for (int i = 0; i < count && status == RNNC_OK; i++)
+        status = run_layer(device, &calls[i]);
+    return status;
+}
+
+static rnnc_status cpu_set_masking(rnnc_device *device, rnnc_masking masking)
+{
+    (void)device, (void)masking;
+    return RNNC_OK;
+}
+
+static rnnc_status cpu_begin_run(rnnc_device *device, const rnnc_run_inputs *inputs)
+{
+    (void)device, (void)inputs;
     return RNNC_OK;
 }
 
@@ -204,7 +229,9 @@ const rnnc_device_ops *rnnc_cpu_ops(void)
         .name = cpu_name,
         .set_weights = cpu_set_weights,
         .variant = cpu_variant,
-        .run_layer = cpu_run_layer,
+        .set_masking = cpu_set_masking,
+        .begin_run = cpu_begin_run,
+        .run_layers = cpu_run_layers,
         .fill = cpu_fill,
         .alloc = cpu_alloc,
         .free = cpu_free,

@@ -2,11 +2,12 @@
 // and the places where a layer can run. The CPU (cpu.c) and CUDA (cuda/device.c) each fill one
 // table of functions. A device belongs to one session and is used by one thread at a time.
 //
-//     session: for each layer   fill(states) -> run_layer(index, x, y, states, B, T)
+//     session: begin_run(mask, lengths, seed), then for each layer, or two that run side by side,
+//              fill(states) -> run_layers(x, y, states, B, T)
 //
 // Every function returns a status and, on failure, leaves its message in the error it was opened
-// with. run_layer, fill and nothing else are called by rnnc_run: they neither allocate nor
-// synchronise.
+// with. begin_run, run_layers, fill and nothing else are called by rnnc_run: they neither allocate
+// nor synchronise.
 #ifndef RNNC_RUNTIME_DEVICE_H
 #define RNNC_RUNTIME_DEVICE_H
 
@@ -23,16 +24,37 @@ typedef struct {
     rnnc_error *error;   ///< where the device leaves its messages
 } rnnc_device_options;
 
+/// What masks the steps of a session's runs.
+typedef enum { RNNC_MASKING_NONE, RNNC_MASKING_MASK, RNNC_MASKING_LENGTHS } rnnc_masking;
+
+/// What holds for all layers of one run. `mask` [B, T] bytes, 0 or 1, and `lengths` [B] are the
+/// device's memory; at most one is there. The device checks their values: the CPU at once, CUDA in
+/// a kernel whose finding synchronize reports; rows at fault then give NaN.
+typedef struct {
+    int64_t batch, timesteps;
+    const uint8_t *mask;
+    int64_t mask_row_stride, mask_step_stride;
+    const int32_t *lengths;
+    uint64_t seed; ///< of dropout at inference
+} rnnc_run_inputs;
+
 /// One run of one layer. Pointers are the device's memory. `x` is [B, T, inputs] float32 (int32
 /// tokens [B, T] for an embedding); `y` is [B, T, outputs], or [B, outputs] where the layer has
-/// sequence_in without sequence_out. A layer without sequence_in is called with T = 1. `states[k]`
-/// is [B, state_sizes[k]]: initial values on entry, final values after.
+/// sequence_in without sequence_out. Features are contiguous; strides in elements, of any positive
+/// value. A layer without sequence_in is called with T = 1. `states[k]` is [B, state_sizes[k]]
+/// contiguous: initial values on entry, final values after.
 typedef struct {
     int layer;
     const void *x;
+    const float *x2; ///< a merge's other input, strides as x; else NULL
     float *y;
+    int64_t x_row_stride, x_step_stride, y_row_stride, y_step_stride;
     float *states[RNNC_STATES_MAX];
     int64_t batch, timesteps;
+    /// Filled by the device for its variants, see rnnc_row; NULL: every row takes all steps.
+    const int32_t *order;
+    const rnnc_row *rows;
+    const float *recurrent_scale; ///< filled by the device: [B, operand of R]; NULL: none
 } rnnc_layer_call;
 
 typedef struct rnnc_device rnnc_device;
@@ -51,7 +73,13 @@ typedef struct rnnc_device_ops {
                                const float *const weights[RNNC_WEIGHT_COUNT]);
     /// The variant that runs a layer, and why.
     const char *(*variant)(const rnnc_device *device, int layer, const char **out_reason);
-    rnnc_status (*run_layer)(rnnc_device *device, const rnnc_layer_call *call);
+    /// Before runs with another kind of masking: chooses for every cell layer a variant that can do
+    /// it. May allocate. RNNC_UNAVAILABLE where a forced variant cannot.
+    rnnc_status (*set_masking)(rnnc_device *device, rnnc_masking masking);
+    /// Opens a run: the order of each row's steps. Layers that mask add to it as they run.
+    rnnc_status (*begin_run)(rnnc_device *device, const rnnc_run_inputs *inputs);
+    /// Runs one layer, or two (`count`) that do not depend on one another side by side.
+    rnnc_status (*run_layers)(rnnc_device *device, rnnc_layer_call *calls, int count);
     /// Sets `count` floats, in the order of the stream.
     rnnc_status (*fill)(rnnc_device *device, float *to, float value, size_t count);
     rnnc_status (*alloc)(rnnc_device *device, size_t bytes, void **out_memory);

@@ -103,7 +103,9 @@ static rnnc_status create_tables(rnnc_session *session)
     session->bindings = rnnc_memory_alloc(count * sizeof *session->bindings);
     session->states = rnnc_memory_alloc(count * sizeof *session->states);
     session->weights = rnnc_memory_alloc(count * sizeof *session->weights);
-    if (!session->bindings || !session->states || !session->weights)
+    session->buffers =
+        rnnc_memory_alloc((size_t)(session->desc->slot_count + 1) * sizeof *session->buffers);
+    if (!session->bindings || !session->states || !session->weights || !session->buffers)
         return rnnc_error_set(&session->error, RNNC_OUT_OF_MEMORY, "no memory for the session");
     session->x = find_role(session->desc, RNNC_ROLE_INPUT);
     session->y = find_role(session->desc, RNNC_ROLE_OUTPUT);
@@ -116,14 +118,13 @@ static rnnc_status create_tables(rnnc_session *session)
 static rnnc_status create_buffers(rnnc_session *session)
 {
     const rnnc_module_desc *desc = session->desc;
-    int64_t widest = 0;
-    for (int32_t i = 0; i + 1 < desc->layer_count; i++)
-        if (desc->layers[i].outputs > widest)
-            widest = desc->layers[i].outputs;
-    size_t bytes = rnnc_memory_float_bytes(widest, session->max_batch, session->max_timesteps);
-    for (int32_t i = 0; i < 2 && i + 1 < desc->layer_count; i++) {
+    for (int32_t i = 0; i < desc->slot_count; i++) {
         void *memory = NULL;
-        rnnc_status status = session->ops->alloc(session->device, bytes, &memory);
+        rnnc_status status =
+            session->ops->alloc(session->device,
+                                rnnc_memory_float_bytes(desc->slot_widths[i], session->max_batch,
+                                                        session->max_timesteps),
+                                &memory);
         if (status != RNNC_OK)
             return status;
         session->buffers[i] = memory;
@@ -187,7 +188,7 @@ void rnnc_session_destroy(rnnc_session *session)
         if (session->weights)
             rnnc_memory_free(session->weights[i]);
     }
-    for (int i = 0; i < 2 && session->device; i++)
+    for (int i = 0; i < session->desc->slot_count && session->device && session->buffers; i++)
         if (session->buffers[i])
             session->ops->free(session->device, session->buffers[i]);
     if (session->device)
@@ -195,20 +196,62 @@ void rnnc_session_destroy(rnnc_session *session)
     rnnc_memory_free(session->bindings);
     rnnc_memory_free(session->states);
     rnnc_memory_free(session->weights);
+    rnnc_memory_free(session->buffers);
     rnnc_memory_free(session);
 }
 
-/// One layer: its states made ready, then its code. `call` has x, y, B and T.
-static rnnc_status run_layer(rnnc_session *session, rnnc_layer_call *call)
+/// Where feature `view->offset` of the first step of the first row lies, and how far rows and steps
+/// are apart. Features of a sequence have `timesteps` steps a row; those of one step have none.
+static char *find_view(const rnnc_session *session, const rnnc_view *view, int64_t timesteps,
+                       int64_t *out_row_stride, int64_t *out_step_stride)
+{
+    const rnnc_binding *bound = view->slot == RNNC_SLOT_X   ? &session->bindings[session->x]
+                                : view->slot == RNNC_SLOT_Y ? &session->bindings[session->y]
+                                                            : NULL;
+    *out_row_stride = timesteps * view->width;
+    *out_step_stride = view->width;
+    return (char *)(bound ? bound->data : session->buffers[view->slot]) +
+           view->offset * (int64_t)sizeof(float);
+}
+
+/// One layer's call: where it reads and writes, and its states made ready.
+static rnnc_status prepare_call(rnnc_session *session, rnnc_layer_call *call)
 {
     const rnnc_layer_desc *layer = &session->desc->layers[call->layer];
+    call->x =
+        find_view(session, &layer->in, call->timesteps, &call->x_row_stride, &call->x_step_stride);
+    if (layer->in2.slot != RNNC_SLOT_NONE)
+        call->x2 = (const float *)(const void *)find_view(
+            session, &layer->in2, call->timesteps, &call->x_row_stride, &call->x_step_stride);
+    call->y =
+        (float *)(void *)find_view(session, &layer->out, layer->sequence_out ? call->timesteps : 1,
+                                   &call->y_row_stride, &call->y_step_stride);
     for (int32_t i = 0; i < layer->state_count; i++) {
         rnnc_status status =
             rnnc_state_begin(session, layer->states[i], layer->stateful != 0, &call->states[i]);
         if (status != RNNC_OK)
             return status;
     }
-    return session->ops->run_layer(session->device, call);
+    return RNNC_OK;
+}
+
+/// Layer `index`, and with it the next where that runs beside it.
+static rnnc_status run_layers(rnnc_session *session, int32_t index, int32_t *out_count)
+{
+    const rnnc_module_desc *desc = session->desc;
+    const rnnc_binding *x = &session->bindings[session->x];
+    rnnc_layer_call calls[2];
+    *out_count = index + 1 < desc->layer_count && desc->layers[index + 1].beside ? 2 : 1;
+    for (int32_t i = 0; i < *out_count; i++) {
+        calls[i] =
+            (rnnc_layer_call){.layer = index + i,
+                              .batch = x->dims[0],
+                              .timesteps = desc->layers[index + i].sequence_in ? x->dims[1] : 1};
+        rnnc_status status = prepare_call(session, &calls[i]);
+        if (status != RNNC_OK)
+            return status;
+    }
+    return session->ops->run_layers(session->device, calls, *out_count);
 }
 
 /// Whether a bound tensor has the B and T of x. `dims` of the module: numbers, or B and T.
@@ -252,17 +295,11 @@ rnnc_status rnnc_run(rnnc_session *session)
         return rnnc_error_set(NULL, RNNC_INVALID_ARGUMENT, "rnnc_run: session is NULL");
     rnnc_status status = check_bindings(session);
     const rnnc_binding *x = &session->bindings[session->x];
-    rnnc_layer_call call = {.x = x->data, .batch = x->dims[0], .timesteps = x->dims[1]};
-    int32_t count = session->desc->layer_count;
-    for (int32_t i = 0; i < count && status == RNNC_OK; i++) {
-        const rnnc_layer_desc *layer = &session->desc->layers[i];
-        call.layer = i;
-        call.y = i + 1 < count ? session->buffers[i % 2] : session->bindings[session->y].data;
-        status = run_layer(session, &call);
-        if (layer->sequence_in && !layer->sequence_out)
-            call.timesteps = 1;
-        call.x = call.y;
-    }
+    const rnnc_run_inputs inputs = {.batch = x->dims[0], .timesteps = x->dims[1]};
+    if (status == RNNC_OK)
+        status = session->ops->begin_run(session->device, &inputs);
+    for (int32_t i = 0, count; i < session->desc->layer_count && status == RNNC_OK; i += count)
+        status = run_layers(session, i, &count);
     return status;
 }
 

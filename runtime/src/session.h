@@ -36,7 +36,7 @@ struct rnnc_session {
     rnnc_binding *bindings;   ///< one for each tensor
     rnnc_own_state *states;   ///< one for each tensor; only states have memory
     float **weights;          ///< one for each tensor: rebound weights (host copies), else NULL
-    float *buffers[2];        ///< between layers, by turns
+    float **buffers;          ///< one for each slot of the module
 };
 
 /// The index of a tensor by name, or -1 with a message that lists the names there are.

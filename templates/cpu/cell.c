@@ -28,6 +28,8 @@ typedef struct {
     int operand_is_state, operand;
     int64_t depth, size;              // of the operand, of the product and the pointwise function
     unsigned states_out, carries_out; // bit masks of what this phase writes
+    int heads;                        // diagonal blocks of the matrix
+    int norms[RNN_NORMS + 1];         // members of each norm; 0 ends them
 } rnn_phase;
 
 enum { RNN_MATRIX_R = RNNC_WEIGHT_R, RNN_MATRIX_P = RNNC_WEIGHT_P };
@@ -67,6 +69,7 @@ typedef struct {
     rnn_f input[RNN_GATES + 1], product[RNNC_GATES_MAX], bias[RNN_BIASES + 1];
     rnn_f recurrent_bias[RNN_RECURRENT_BIASES + 1], parameter[RNN_PARAMETERS + 1];
     rnn_f state[RNN_STATES], carry_in[RNN_CARRIES + 1];
+    rnn_f statistic[2 * RNN_NORMS + 1];
     rnn_f state_out[RNN_STATES], carry_out[RNN_CARRIES + 1];
 } rnn_point;
 
@@ -187,8 +190,8 @@ RNN_INLINE void rnn_phase_product(rnn_frame *frame, int number, int64_t rows, in
                 rnn_gather(frame, phase, inputs + row * RNN_INPUT_WIDTH,                           \
                            frame->product + row * RNN_PRODUCT_WIDTH, before, row, unit, &point);   \
                 rnn_phase##N(point.input, point.product, point.bias, point.recurrent_bias,         \
-                             point.parameter, point.state, point.carry_in, point.carry_out,        \
-                             point.state_out);                                                     \
+                             point.parameter, point.state, point.carry_in, point.statistic,        \
+                             point.carry_out, point.state_out);                                    \
                 rnn_scatter(frame, phase, before, row, unit, &point);                              \
             }                                                                                      \
     }

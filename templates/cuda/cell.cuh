@@ -18,6 +18,8 @@ struct RnnPhase {
     int operand_is_state, operand;
     int operand_size, size;
     unsigned states, carries;
+    int heads;                ///< diagonal blocks of the matrix
+    int norms[RNN_NORMS + 1]; ///< members of each norm; 0 ends them
 };
 __device__ constexpr RnnPhase rnn_phases[] = {RNN_PHASE_ROWS};
 __device__ constexpr int rnn_state_sizes[] = {RNN_STATE_SIZES};
@@ -36,13 +38,13 @@ constexpr __device__ bool rnn_feeds(int writer, int reader)
 template <int Phase>
 RNN_INLINE void rnn_pointwise(const rnn_f *input, const rnn_f *product, const rnn_f *bias,
                               const rnn_f *recurrent_bias, const rnn_f *parameter,
-                              const rnn_f *state, const rnn_f *carry_in, rnn_f *carry_out,
-                              rnn_f *state_out)
+                              const rnn_f *state, const rnn_f *carry_in, const rnn_f *statistic,
+                              rnn_f *carry_out, rnn_f *state_out)
 {
 #define RNN_CALL(number)                                                                           \
     if constexpr (Phase == number)                                                                 \
         rnn_phase##number(input, product, bias, recurrent_bias, parameter, state, carry_in,        \
-                          carry_out, state_out);
+                          statistic, carry_out, state_out);
     RNN_PHASES(RNN_CALL)
 #undef RNN_CALL
 }

@@ -18,11 +18,17 @@
 #define RNN_CARRY_SIZES 0
 #define RNN_PHASE_COUNT 1
 #define RNN_PHASES(PHASE) PHASE(0)
-#define RNN_PHASE_ROWS {RNN_MATRIX_R, 4, {0, 1, 2, 3}, 1, 0, 64, 64, 0x3, 0x0},
+#define RNN_PHASE_ROWS {RNN_MATRIX_R, 4, {0, 1, 2, 3}, 1, 0, 64, 64, 0x3, 0x0, 1, {0}},
+#define RNN_NORMS 0
+#define RNN_MEMBERS 0
+#define RNN_REVERSED 0
+#define RNN_GO_BACKWARDS 0
+#define RNN_RECURRENT_DROPOUT 0
 
 RNN_INLINE void rnn_phase0(const rnn_f *input, const rnn_f *product, const rnn_f *bias,
                            const rnn_f *recurrent_bias, const rnn_f *parameter, const rnn_f *state,
-                           const rnn_f *carry_in, rnn_f *carry_out, rnn_f *state_out)
+                           const rnn_f *carry_in, const rnn_f *statistic, rnn_f *carry_out,
+                           rnn_f *state_out)
 {
     const rnn_f i = rnn_sigmoid(input[0] + product[0] + bias[0]);
     const rnn_f f = rnn_sigmoid(input[1] + product[1] + bias[1]);

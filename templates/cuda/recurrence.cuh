@@ -70,8 +70,8 @@ static_assert(RNN_THREADS % 32 == 0 && RNN_THREADS >= RNN_UNITS * RNN_LANES, "a 
 
 /// What the run kernel is given; all device memory.
 struct RnnRun {
-    const float *input; ///< W*x: [B, T, RNN_INPUT_STRIDE]
-    const rnn_chunk *weights; ///< by rnn_pack
+    const float *input;                             ///< W*x: [B, T, RNN_INPUT_STRIDE]
+    const rnn_chunk *weights;                       ///< by rnn_pack
     const float *bias, *recurrent_bias, *parameter; ///< canonical; NULL: none
     float *y;
     RnnStates states;
@@ -104,9 +104,9 @@ RNN_INLINE void rnn_multiply(const RnnThread &self, const float *operand, float 
 #pragma unroll
         for (int g = 0; g < gates; g++) {
             const int i = first + j * gates + g;
-            const float4 w = rnn_chunk_weights(
-                i < rnn_held ? self.weights[i < rnn_held ? i : 0]
-                             : rest[(long long)(i - rnn_held) * RNN_THREADS]);
+            const float4 w =
+                rnn_chunk_weights(i < rnn_held ? self.weights[i < rnn_held ? i : 0]
+                                               : rest[(long long)(i - rnn_held) * RNN_THREADS]);
             sums[g][0] = fmaf(w.x, h.x, sums[g][0]);
             sums[g][1 % parts] = fmaf(w.y, h.y, sums[g][1 % parts]);
             sums[g][2 % parts] = fmaf(w.z, h.z, sums[g][2 % parts]);
@@ -167,7 +167,7 @@ RNN_INLINE void rnn_run_phases(const RnnThread &self, const float *input, float 
         for (int i = 0; i < RNN_SOME(RNN_CARRIES); i++)
             carries_out[i] = carries[i];
         rnn_pointwise<Phase>(input, product, self.bias, self.recurrent_bias, self.parameter,
-                             self.state, carries, carries_out, next);
+                             self.state, carries, nullptr, carries_out, next);
 #pragma unroll
         for (int i = 0; i < RNN_SOME(RNN_CARRIES); i++)
             carries[i] = carries_out[i];
@@ -258,9 +258,8 @@ RNN_INLINE void rnn_begin(const RnnRun &run, RnnThread &self)
 #pragma unroll
     for (int i = 0; i < RNN_STATES; i++) {
         const int size = rnn_state_sizes[i];
-        self.state[i] = self.unit < size
-                            ? run.states.at[i][(long long)blockIdx.x * size + self.unit]
-                            : 0.0f;
+        self.state[i] =
+            self.unit < size ? run.states.at[i][(long long)blockIdx.x * size + self.unit] : 0.0f;
     }
     for (int i = rnn_operand_at(0) + threadIdx.x; i < rnn_operand_at(RNN_PHASE_COUNT);
          i += RNN_THREADS)

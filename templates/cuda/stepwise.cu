@@ -12,14 +12,14 @@
 
 /// What a phase's kernel is given for one step; all device memory.
 struct RnnStep {
-    const float *input; ///< W*x of this step; rows are input_stride floats apart
+    const float *input;   ///< W*x of this step; rows are input_stride floats apart
     const float *product; ///< [B, row_count*size]
     const float *bias, *recurrent_bias, *parameter; ///< canonical; NULL: none
     const float *state_in[RNN_STATES_MAX];
     float *state_out[RNN_STATES_MAX]; ///< may be state_in where there is one phase only
     float *carries[RNN_GATES_MAX];
     rnn_operand *operands[RNN_PHASES_MAX]; ///< for each reading phase; NULL: it reads float32
-    float *y; ///< NULL: not in this step
+    float *y;                              ///< NULL: not in this step
     long long batch, input_stride, y_stride;
 };
 
@@ -39,8 +39,7 @@ RNN_INLINE void rnn_publish(const RnnStep &step, const float *states, const floa
     }
 }
 
-template <int Phase>
-RNN_INLINE void rnn_unit(const RnnStep &step, long long row, int unit)
+template <int Phase> RNN_INLINE void rnn_unit(const RnnStep &step, long long row, int unit)
 {
     constexpr RnnPhase phase = rnn_phases[Phase];
     float input[RNN_SOME(RNN_GATES)], product[RNN_GATES_MAX], bias[RNN_SOME(RNN_BIASES)];
@@ -66,14 +65,14 @@ RNN_INLINE void rnn_unit(const RnnStep &step, long long row, int unit)
         parameter[g] = step.parameter ? __ldg(step.parameter + g * RNN_UNITS + unit) : 0.0f;
 #pragma unroll
     for (int i = 0; i < RNN_STATES; i++)
-        state[i] = unit < rnn_state_sizes[i] ? step.state_in[i][row * rnn_state_sizes[i] + unit]
-                                             : 0.0f;
+        state[i] =
+            unit < rnn_state_sizes[i] ? step.state_in[i][row * rnn_state_sizes[i] + unit] : 0.0f;
 #pragma unroll
     for (int i = 0; i < RNN_CARRIES; i++)
         carry_in[i] = unit < rnn_carry_sizes[i] && !(phase.carries >> i & 1)
                           ? step.carries[i][row * rnn_carry_sizes[i] + unit]
                           : 0.0f;
-    rnn_pointwise<Phase>(input, product, bias, recurrent_bias, parameter, state, carry_in,
+    rnn_pointwise<Phase>(input, product, bias, recurrent_bias, parameter, state, carry_in, nullptr,
                          carry_out, next);
 #pragma unroll
     for (int i = 0; i < RNN_STATES; i++)

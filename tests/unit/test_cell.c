@@ -244,7 +244,8 @@ START_TEST(printed_code_has_the_cells_own_names)
     Text text = {.arena = arena};
     cell_print_pointwise(builtin("lstm"), &text);
     assert_has(text_string(&text),
-               "    (void)recurrent_bias, (void)parameter, (void)carry_in, (void)carry_out;\n"
+               "    (void)recurrent_bias, (void)parameter, (void)carry_in, (void)statistic, "
+               "(void)carry_out;\n"
                "    const rnn_f i = rnn_sigmoid(input[0] + product[0] + bias[0]);\n"
                "    const rnn_f f = rnn_sigmoid(input[1] + product[1] + bias[1]);\n"
                "    const rnn_f g = rnn_tanh(input[2] + product[2] + bias[2]);\n"
@@ -312,8 +313,8 @@ static void *compiled(const Cell *cell)
 
 typedef void PhaseFunction(const double *input, const double *product, const double *bias,
                            const double *recurrent_bias, const double *parameter,
-                           const double *state, const double *carry_in, double *carry_out,
-                           double *state_out);
+                           const double *state, const double *carry_in, const double *statistic,
+                           double *carry_out, double *state_out);
 
 /// One step by the compiled functions, phase after phase, each state kept in one place only.
 static void run_compiled(const Cell *cell, void *library, StepData *data)
@@ -330,8 +331,8 @@ static void run_compiled(const Cell *cell, void *library, StepData *data)
         PhaseFunction *function;
         *(void **)&function = dlsym(library, arena_format(arena, "rnn_phase%d", number));
         ck_assert_ptr_nonnull(*(void **)&function);
-        function(data->input, product, data->b, data->rb, data->p, data->state, carries, carries,
-                 next);
+        function(data->input, product, data->b, data->rb, data->p, data->state, carries, NULL,
+                 carries, next);
         for (int i = 0; i < phase->state_count; i++)
             data->state[phase->states[i]] = next[phase->states[i]];
     }

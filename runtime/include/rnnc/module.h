@@ -15,8 +15,22 @@ typedef enum rnnc_layer_kind {
     RNNC_LAYER_CELL,
     RNNC_LAYER_EMBEDDING,
     RNNC_LAYER_DENSE,
-    RNNC_LAYER_ACTIVATION
+    RNNC_LAYER_ACTIVATION,
+    RNNC_LAYER_DROPOUT, /* drops at inference: Monte-Carlo dropout */
+    RNNC_LAYER_MASKING, /* masks the steps whose features all equal `mask_value`; y = x, 0 there */
+    RNNC_LAYER_MERGE    /* of the two directions of a bidirectional layer: sum, mul, ave */
 } rnnc_layer_kind;
+
+typedef enum rnnc_merge { RNNC_MERGE_SUM, RNNC_MERGE_MUL, RNNC_MERGE_AVE } rnnc_merge;
+
+/* Where a layer reads or writes: buffer `slot` of the session, [B, T, width] or [B, width], from
+ * feature `offset` of each step on; so that both directions of a bidirectional layer write halves
+ * of one buffer. Negative slots are the module's own tensors. */
+enum { RNNC_SLOT_X = -1, RNNC_SLOT_Y = -2, RNNC_SLOT_Y_BACKWARD = -3, RNNC_SLOT_NONE = -4 };
+typedef struct rnnc_view {
+    int32_t slot;
+    int64_t offset, width;
+} rnnc_view;
 
 typedef enum rnnc_precision { RNNC_FLOAT32, RNNC_TF32, RNNC_BFLOAT16, RNNC_FLOAT16 } rnnc_precision;
 
@@ -40,23 +54,45 @@ typedef struct rnnc_tensor_desc {
     double start;      /* states */
 } rnnc_tensor_desc;
 
-/* One phase of a cell's step: a product of rows of R (or P) with one operand, then a pointwise
- * function over `size` units (see compiler/cell/cell.h). */
+/* One phase of a cell's step: a product of rows of R (or P) with one operand, then mean and
+ * variance of `statistic_count` groups of vectors (layer_norm), then a pointwise function over
+ * `size` units (see compiler/cell/cell.h). The matrix of a product has `heads` diagonal blocks:
+ * unit u multiplies the operand's values u/(size/heads)*(operand_size/heads) and on,
+ * operand_size/heads of them, which are the columns that are stored. */
 typedef struct rnnc_phase_desc {
     int32_t matrix;    /* RNNC_WEIGHT_R or RNNC_WEIGHT_P */
     int32_t row_count; /* gates multiplied; 0: none */
     int32_t rows[RNNC_GATES_MAX];
     int32_t operand_is_state, operand; /* else a carry */
     int64_t operand_size, size;
+    int32_t heads;           /* 1: a full matrix */
+    int32_t statistic_count; /* groups; 0: none */
 } rnnc_phase_desc;
 
-/* What the CPU code of a layer is given. All float32, row-major, batch-major. Pointers of weights
- * are in the layer's packed form, made by `pack`. `x` is [B, T, inputs] (int32 tokens [B, T] for an
- * embedding), `y` [B, T, outputs], or [B, outputs] without return_sequences. `states[k]` is
- * [B, size_k]: read as initial value and written with the final one. */
+/* What is left of a row of the batch under a mask or lengths. Step s of the row, s < steps, takes
+ * time order[s] of its T. Its output goes to position `last - time` in a layer that goes backwards,
+ * else to that time. The device writes what stands at the other positions. */
+typedef struct rnnc_row {
+    int32_t steps; /* that the row takes; the others leave its state alone */
+    int32_t last;  /* T - 1, or its length - 1 */
+} rnnc_row;
+
+/* What the CPU code of a layer is given. All float32. Pointers of weights are in the layer's packed
+ * form, made by `pack`. `x` is [B, T, inputs] (int32 tokens [B, T] for an embedding), `y`
+ * [B, T, outputs], or [B, outputs] without return_sequences; features are contiguous, rows of the
+ * batch and steps lie apart by the strides, in elements. `states[k]` is [B, size_k]: read as
+ * initial value and written with the final one. */
 typedef struct rnnc_cpu_args {
     const void *x;
+    const float *x2; /* a merge's other input, strides as x; else NULL */
     float *y;
+    int64_t x_row_stride, x_step_stride, y_row_stride, y_step_stride;
+    const int32_t *order;         /* [B, T], see rnnc_row; NULL: every row takes all steps */
+    const rnnc_row *rows;         /* [B]; NULL with order */
+    const float *recurrent_scale; /* [B, operand of R]: factors of what R multiplies; NULL: none */
+    uint8_t *mask;                /* [B, T]: what a masking layer, or an embedding with mask_zero,
+                                   * makes 0 in where it masks; it leaves the rest alone */
+    uint64_t seed;                /* dropout layers */
     const void *packed;
     float *states[RNNC_STATES_MAX];
     void *scratch; /* scratch_bytes(batch, timesteps), 64-byte aligned */
@@ -120,6 +156,18 @@ typedef struct rnnc_layer_desc {
     rnnc_layer_kind kind;
     int64_t inputs, outputs, units, projection;
     int32_t sequence_in, sequence_out, stateful;
+    rnnc_view in, in2, out; /* in2: a merge's other input; else slot RNNC_SLOT_NONE */
+    int32_t beside;         /* may run at the same time as the layer before it */
+    int32_t reversed;       /* cells: takes the last step first */
+    int32_t go_backwards;   /* with reversed: outputs in the order they are made, not of time */
+    int32_t zero_output_for_mask;
+    float recurrent_dropout; /* a rate; not 0 only where it drops at inference */
+    float rate;              /* dropout */
+    int32_t per_sequence;    /* dropout: one draw for all steps of a row and feature */
+    int32_t dropout_index; /* the `layer` of its Philox counter; of the cell's recurrent one too */
+    float mask_value;      /* masking */
+    int32_t mask_zero;     /* embedding: token 0 masks its step */
+    int32_t merge;         /* rnnc_merge */
     int32_t weights[RNNC_WEIGHT_COUNT];           /* tensor indices; -1: none */
     int32_t state_count, states[RNNC_STATES_MAX]; /* tensor indices */
     int64_t state_sizes[RNNC_STATES_MAX];
@@ -144,6 +192,7 @@ typedef struct rnnc_module_desc {
     const char *plan;         /* the plan as text */
     int64_t batch, timesteps; /* 0: any */
     int32_t tokens;           /* x holds int32 tokens */
+    int32_t time_major;       /* x and y are [T, B, ...] */
     int32_t precision;        /* rnnc_precision */
     int32_t tensor_count;
     const rnnc_tensor_desc *tensors;
@@ -151,6 +200,9 @@ typedef struct rnnc_module_desc {
     const rnnc_layer_desc *layers;
     int32_t image_count;
     const rnnc_image_desc *images;
+    int32_t sequence_image; /* kernels of masks, merges and dropout; -1: no GPU code */
+    int32_t slot_count;
+    const int64_t *slot_widths; /* features of each buffer between layers */
 } rnnc_module_desc;
 
 /* Returns the tables, or NULL where the module cannot serve an ABI up to `max_abi` (major). `host`

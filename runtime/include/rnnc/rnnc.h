@@ -48,7 +48,8 @@ typedef enum rnnc_role {
     RNNC_ROLE_INPUT,
     RNNC_ROLE_OUTPUT,
     RNNC_ROLE_STATE,
-    RNNC_ROLE_WEIGHT
+    RNNC_ROLE_WEIGHT,
+    RNNC_ROLE_MASK /* `lengths` [B] int32 and `mask` [B, T] uint8 or bool; need not be bound */
 } rnnc_role;
 
 /* Dimensions that a session decides. */

@@ -264,10 +264,29 @@ static const char *variant(const rnnc_device *device, int layer, const char **ou
 static rnnc_status run_layer(rnnc_device *device, const rnnc_layer_call *call)
 {
     const DeviceLayer *layer = &device->layers[call->layer];
+    return layer->row->run(layer->state, call);
+}
+
+static rnnc_status run_layers(rnnc_device *device, rnnc_layer_call *calls, int count)
+{
+    rnnc_status status = RNNC_OK;
     enter(device);
-    rnnc_status status = layer->row->run(layer->state, call);
+    for (int i = 0; i < count && status == RNNC_OK; i++)
+        status = run_layer(device, &calls[i]);
     leave(device);
     return status;
+}
+
+static rnnc_status set_masking(rnnc_device *device, rnnc_masking masking)
+{
+    (void)device, (void)masking;
+    return RNNC_OK;
+}
+
+static rnnc_status begin_run(rnnc_device *device, const rnnc_run_inputs *inputs)
+{
+    (void)device, (void)inputs;
+    return RNNC_OK;
 }
 
 static rnnc_status fill(rnnc_device *device, float *to, float value, size_t count)
@@ -335,7 +354,9 @@ const rnnc_device_ops *rnnc_cuda_ops(void)
         .name = name,
         .set_weights = set_weights,
         .variant = variant,
-        .run_layer = run_layer,
+        .set_masking = set_masking,
+        .begin_run = begin_run,
+        .run_layers = run_layers,
         .fill = fill,
         .alloc = allocate,
         .free = release,

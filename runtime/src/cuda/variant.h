@@ -3,6 +3,8 @@
 #ifndef RNNC_CUDA_VARIANT_H
 #define RNNC_CUDA_VARIANT_H
 
+#include <stdbool.h>
+
 #include "../device.h"
 #include "driver.h"
 
@@ -21,12 +23,14 @@ typedef struct {
 
 typedef struct {
     rnnc_variant_kind kind;
+    bool masks; /* whether it runs calls with an order (masks and lengths) */
     /* Makes all that runs need but weights. RNNC_UNAVAILABLE, with the reason in the error: this
      * variant cannot run here, the next one is tried. On failure *out_state is NULL. */
     rnnc_status (*prepare)(const rnnc_cuda_layer_options *options, void **out_state);
     /* Copies and packs canonical float32 weights from host memory; may synchronise. */
     rnnc_status (*set_weights)(void *state, const float *const weights[RNNC_WEIGHT_COUNT]);
-    /* Neither allocates nor synchronises. */
+    /* Neither allocates nor synchronises. Launches on `options.stream` as prepared, which is the
+     * session's, or the device's second one for a layer that runs beside another. */
     rnnc_status (*run)(void *state, const rnnc_layer_call *call);
     /* What was chosen at preparation, for rnnc_session_variant; NULL: the plan's reason holds. */
     const char *(*reason)(const void *state);
