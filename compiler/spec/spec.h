@@ -79,7 +79,7 @@ typedef struct SpecLayer {
     int zoneout_count;
     SpecNumber clip; ///< 0: none
     SpecBool input_forget, zero_output_for_mask, mask_zero;
-    SpecInteger heads; ///< 1 unless given
+    SpecInteger heads;     ///< 1 unless given
     SpecNumber mask_value; ///< masking
     Merge merge;           ///< bidirectional
     Span merge_span;
