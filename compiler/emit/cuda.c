@@ -20,7 +20,8 @@ void emit_cuda_layer(const Layer *layer, Precision precision, Text *out)
 {
     static const char *const identity = "RNN_INLINE rnn_f rnn_activation(rnn_f x)\n{\n"
                                         "    return x;\n}\n";
-    if (layer->kind == LAYER_CELL)
+    if (layer->kind != LAYER_EMBEDDING && layer->kind != LAYER_DENSE &&
+        layer->kind != LAYER_ACTIVATION)
         return;
     text_add(out, "#include \"cuda/prelude.cuh\"\n\n");
     emit_number(out, "INPUTS", layer->inputs);

@@ -10,7 +10,7 @@
 /// compiled once for each instruction-set level with -DRNN_ISA=... and its -march.
 void emit_cpu_layer(const Layer *layer, int index, Text *out);
 
-/// Device code of a dense, embedding or activation layer; nothing is added for cells.
+/// Device code of a dense, embedding or activation layer; nothing is added for the others.
 void emit_cuda_layer(const Layer *layer, Precision precision, Text *out);
 
 /// The #defines and pointwise functions that every CUDA stub of a cell layer starts with.

@@ -88,15 +88,16 @@ static void print_inclusion(Text *out, const char *symbol, const char *file)
 static void print_tensor(Text *out, const Model *model, const HostTensor *tensor)
 {
     static const char *const roles[] = {
-        [RNNC_ROLE_INPUT] = "RNNC_ROLE_INPUT",
-        [RNNC_ROLE_OUTPUT] = "RNNC_ROLE_OUTPUT",
-        [RNNC_ROLE_STATE] = "RNNC_ROLE_STATE",
-        [RNNC_ROLE_WEIGHT] = "RNNC_ROLE_WEIGHT",
+        [RNNC_ROLE_INPUT] = "RNNC_ROLE_INPUT", [RNNC_ROLE_OUTPUT] = "RNNC_ROLE_OUTPUT",
+        [RNNC_ROLE_STATE] = "RNNC_ROLE_STATE", [RNNC_ROLE_WEIGHT] = "RNNC_ROLE_WEIGHT",
+        [RNNC_ROLE_MASK] = "RNNC_ROLE_MASK",
     };
+    static const char *const dtypes[] = {[HOST_FLOAT32] = "{kDLFloat, 32, 1}",
+                                         [HOST_INT32] = "{kDLInt, 32, 1}",
+                                         [HOST_UINT8] = "{kDLUInt, 8, 1}"};
     text_add(out, "    {{");
     print_string(out, tensor->name);
-    text_addf(out, ", %s, {%s, 32, 1}, %d, {", roles[tensor->role],
-              tensor->tokens ? "kDLInt" : "kDLFloat", tensor->ndim);
+    text_addf(out, ", %s, %s, %d, {", roles[tensor->role], dtypes[tensor->dtype], tensor->ndim);
     for (int i = 0; i < tensor->ndim; i++)
         text_addf(out, i ? ", %lld" : "%lld", (long long)tensor->dims[i]);
     text_addf(out, "}}, %d, ", tensor->layer);
@@ -305,8 +306,8 @@ static void print_layer(Text *out, const HostModule *module, const HostTensors *
               ", .kind = %s,\n     .inputs = %lld, .outputs = %lld, .units = %lld, "
               ".projection = %lld,\n     .sequence_in = %d, .sequence_out = %d, .stateful = %d,\n",
               kinds[layer->kind], (long long)layer->inputs, (long long)layer->outputs,
-              (long long)layer->units, (long long)layer->projection, host_sequence_in(model, index),
-              host_sequence_out(model, index), layer->stateful);
+              (long long)layer->units, (long long)layer->projection, layer->sequence_in,
+              layer->sequence_out, layer->stateful);
     print_sequence(out, layer);
     print_weight_indices(out, tensors, index);
     if (layer->kind == LAYER_CELL)

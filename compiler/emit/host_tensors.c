@@ -1,19 +1,6 @@
 // Tensors of a module: names and shapes as the runtime's public API shows them.
 #include "emit/host_tensors.h"
 
-bool host_sequence_out(const Model *model, int index)
-{
-    for (int i = 0; i <= index; i++)
-        if (model->layers[i].kind == LAYER_CELL && !model->layers[i].sequence_out)
-            return false;
-    return true;
-}
-
-bool host_sequence_in(const Model *model, int index)
-{
-    return index == 0 || host_sequence_out(model, index - 1);
-}
-
 rnnc_weight_kind host_weight_kind(int kind)
 {
     static const rnnc_weight_kind kinds[WEIGHT_COUNT] = {
@@ -29,23 +16,76 @@ static int64_t dim_or(int64_t fixed, int64_t any)
     return fixed ? fixed : any;
 }
 
-static void add_ends(Arena *arena, const Model *model, HostTensors *tensors)
+/// B and T as the module's dimensions, in the order of x and y.
+static void set_steps(const Model *model, int64_t dims[2])
 {
     const int64_t B = dim_or(model->batch, RNNC_DIM_BATCH);
     const int64_t T = dim_or(model->timesteps, RNNC_DIM_TIME);
-    const int last = model->layer_count - 1;
-    const int64_t outputs = model->layers[last].outputs;
-    HostTensor x = {.name = "x", .role = RNNC_ROLE_INPUT, .tokens = model->tokens, .layer = -1};
-    HostTensor y = {.name = "y", .role = RNNC_ROLE_OUTPUT, .layer = -1};
-    x.ndim = model->tokens ? 2 : 3;
-    x.dims[0] = B, x.dims[1] = T, x.dims[2] = model->tokens ? 0 : model->features;
-    y.dims[0] = B;
-    if (host_sequence_out(model, last))
-        y.ndim = 3, y.dims[1] = T, y.dims[2] = outputs;
-    else
-        y.ndim = 2, y.dims[1] = outputs;
+    dims[0] = model->time_major ? T : B;
+    dims[1] = model->time_major ? B : T;
+}
+
+static void add_input(Arena *arena, const Model *model, HostTensors *tensors)
+{
+    HostTensor x = {.name = "x",
+                    .role = RNNC_ROLE_INPUT,
+                    .dtype = model->tokens ? HOST_INT32 : HOST_FLOAT32,
+                    .ndim = model->tokens ? 2 : 3,
+                    .layer = -1};
+    set_steps(model, x.dims);
+    if (!model->tokens)
+        x.dims[2] = model->features;
     ARENA_PUSH(arena, tensors->items, tensors->count, x);
+}
+
+/// The output that lies in `slot`, where a layer writes one.
+static void add_output(Arena *arena, const Model *model, int slot, const char *name,
+                       HostTensors *tensors)
+{
+    int writer = model->layer_count - 1;
+    while (writer >= 0 && model->layers[writer].out.slot != slot)
+        writer--;
+    if (writer < 0)
+        return;
+    const Layer *layer = &model->layers[writer];
+    HostTensor y = {.name = name, .role = RNNC_ROLE_OUTPUT, .ndim = 2, .layer = -1};
+    set_steps(model, y.dims);
+    if (layer->sequence_out)
+        y.ndim = 3;
+    else
+        y.dims[0] = dim_or(model->batch, RNNC_DIM_BATCH);
+    y.dims[y.ndim - 1] = layer->out.width;
     ARENA_PUSH(arena, tensors->items, tensors->count, y);
+}
+
+static void add_ends(Arena *arena, const Model *model, HostTensors *tensors)
+{
+    bool is_recurrent = false, has_backward = false;
+    for (int i = 0; i < model->layer_count; i++) {
+        is_recurrent |= model->layers[i].kind == LAYER_CELL;
+        has_backward |= model->layers[i].out.slot == SLOT_Y_BACKWARD;
+    }
+    add_input(arena, model, tensors);
+    add_output(arena, model, SLOT_Y, has_backward ? "y/fw" : "y", tensors);
+    add_output(arena, model, SLOT_Y_BACKWARD, "y/bw", tensors);
+    if (!is_recurrent)
+        return;
+    const int64_t B = dim_or(model->batch, RNNC_DIM_BATCH);
+    const int64_t T = dim_or(model->timesteps, RNNC_DIM_TIME);
+    HostTensor lengths = {.name = "lengths",
+                          .role = RNNC_ROLE_MASK,
+                          .dtype = HOST_INT32,
+                          .ndim = 1,
+                          .dims = {B},
+                          .layer = -1};
+    HostTensor mask = {.name = "mask",
+                       .role = RNNC_ROLE_MASK,
+                       .dtype = HOST_UINT8,
+                       .ndim = 2,
+                       .dims = {B, T},
+                       .layer = -1};
+    ARENA_PUSH(arena, tensors->items, tensors->count, lengths);
+    ARENA_PUSH(arena, tensors->items, tensors->count, mask);
 }
 
 static void add_layer(Arena *arena, const Model *model, int index, HostTensors *tensors)

@@ -16,15 +16,15 @@ static void print_quoted(Text *out, const char *string)
 static void print_tensor(Text *out, const HostTensor *tensor)
 {
     static const char *const roles[] = {
-        [RNNC_ROLE_INPUT] = "input",
-        [RNNC_ROLE_OUTPUT] = "output",
-        [RNNC_ROLE_STATE] = "state",
-        [RNNC_ROLE_WEIGHT] = "weight",
+        [RNNC_ROLE_INPUT] = "input",   [RNNC_ROLE_OUTPUT] = "output", [RNNC_ROLE_STATE] = "state",
+        [RNNC_ROLE_WEIGHT] = "weight", [RNNC_ROLE_MASK] = "mask",
     };
+    static const char *const dtypes[] = {
+        [HOST_FLOAT32] = "float32", [HOST_INT32] = "int32", [HOST_UINT8] = "uint8"};
     text_add(out, "{\"name\": ");
     print_quoted(out, tensor->name);
     text_addf(out, ", \"role\": \"%s\", \"dtype\": \"%s\", \"shape\": [", roles[tensor->role],
-              tensor->tokens ? "int32" : "float32");
+              dtypes[tensor->dtype]);
     for (int i = 0; i < tensor->ndim; i++) {
         text_add(out, i ? ", " : "");
         if (tensor->dims[i] < 0)
@@ -37,17 +37,11 @@ static void print_tensor(Text *out, const HostTensor *tensor)
 
 static void print_layer(Text *out, const Plan *plan, int index)
 {
-    static const char *const kinds[] = {
-        [LAYER_CELL] = "cell",
-        [LAYER_EMBEDDING] = "embedding",
-        [LAYER_DENSE] = "dense",
-        [LAYER_ACTIVATION] = "activation",
-    };
     const LayerPlan *layer_plan = &plan->layers[index];
     const Layer *layer = &plan->model->layers[index];
     text_add(out, "{\"name\": ");
     print_quoted(out, layer->name);
-    text_addf(out, ", \"kind\": \"%s\", ", kinds[layer->kind]);
+    text_addf(out, ", \"kind\": \"%s\", ", layer_kind_name(layer->kind));
     if (layer->kind == LAYER_CELL) {
         text_add(out, "\"cell\": ");
         print_quoted(out, layer->cell->name);

@@ -46,7 +46,7 @@ typedef struct {
     int64_t units, projection; ///< projection 0: none
     int stack_index;           ///< 0 outside a stack
     bool sequence_in;          ///< [B, T, inputs]; false: [B, inputs]
-    bool sequence_out;         ///< cells: return_sequences
+    bool sequence_out;         ///< [B, T, outputs]; cells: return_sequences
     bool return_state, stateful;
     View in, in2, out; ///< in2: a merge's other input; else SLOT_NONE
     bool beside;       ///< the layer before it does not feed it: both may run at the same time
@@ -79,6 +79,9 @@ typedef struct {
 
 /// Size of a state or product vector of this layer.
 int64_t layer_domain_size(const Layer *layer, Domain domain);
+
+/// "cell", "embedding", ...
+const char *layer_kind_name(LayerKind kind);
 
 /// Resolves the spec, loads or draws the weights. Adds E03xx to E05xx; NULL on any error.
 const Model *model_build(Arena *arena, Diags *diags, const Spec *spec);

@@ -33,7 +33,8 @@ static void name_cell_weights(Arena *arena, Layer *layer)
     const Cell *cell = layer->cell;
     int64_t units = layer->units;
     name_weight(arena, layer, WEIGHT_W, cell->W.count * units, layer->inputs);
-    name_weight(arena, layer, WEIGHT_R, cell->R.count * units, recurrent_size(layer));
+    name_weight(arena, layer, WEIGHT_R, cell->R.count * units,
+                recurrent_size(layer) / layer->heads);
     name_weight(arena, layer, WEIGHT_b, cell->b.count * units, 1);
     name_weight(arena, layer, WEIGHT_rb, cell->rb.count * units, 1);
     name_weight(arena, layer, WEIGHT_p, cell->p.count * units, 1);
@@ -116,7 +117,8 @@ bool model_fill_weights(Arena *arena, Diags *diags, Model *model)
     int64_t *units = ARENA_ARRAY(arena, int64_t, model->layer_count);
     int count = 0;
     for (int i = 0; i < model->layer_count; i++) {
-        if (model->layers[i].kind == LAYER_ACTIVATION)
+        const LayerKind kind = model->layers[i].kind;
+        if (kind != LAYER_CELL && kind != LAYER_EMBEDDING && kind != LAYER_DENSE)
             continue;
         units[count] = model->layers[i].units;
         wanted[count++] = want(arena, &model->layers[i]);

@@ -85,7 +85,11 @@ static void explain_layer(const Explainer *to, const LayerPlan *plan)
               layer->cell->name, (long long)layer->inputs, (long long)layer->outputs);
     if (layer->projection)
         text_addf(to->out, " (%lld units)", (long long)layer->units);
-    text_addf(to->out, ", %s\n", layer->sequence_out ? "every step" : "last step");
+    text_addf(to->out, ", %s%s%s\n", layer->sequence_out ? "every step" : "last step",
+              layer->go_backwards ? ", backwards"
+              : layer->reversed   ? ", reverse"
+                                  : "",
+              layer->beside ? ", beside the layer above" : "");
     text_addf(to->out, "  %s%-15s %-9s %11s %8s %9s %7s %9s %9s%s\n", to->faint, "variant", "place",
               "estimate", "threads", "rows/CTA", "unroll", "shared", "memory", to->plain);
     for (int i = 0; i < plan->choice_count; i++)
@@ -100,14 +104,8 @@ static void explain_layer(const Explainer *to, const LayerPlan *plan)
 
 static void explain_plain_layer(const Explainer *to, const Layer *layer)
 {
-    static const char *const kinds[] = {
-        [LAYER_CELL] = "cell",
-        [LAYER_EMBEDDING] = "embedding",
-        [LAYER_DENSE] = "dense",
-        [LAYER_ACTIVATION] = "activation",
-    };
     text_addf(to->out, "\n%slayer %s%s: %s, %lld -> %lld\n", to->strong, layer->name, to->plain,
-              kinds[layer->kind], (long long)layer->inputs, (long long)layer->outputs);
+              layer_kind_name(layer->kind), (long long)layer->inputs, (long long)layer->outputs);
 }
 
 static const char *size_text(Arena *arena, int64_t size)

@@ -26,15 +26,9 @@ static void print_choice(const Choice *choice, Text *out)
 
 static void print_layer(const LayerPlan *plan, Text *out)
 {
-    static const char *const kinds[] = {
-        [LAYER_CELL] = "cell",
-        [LAYER_EMBEDDING] = "embedding",
-        [LAYER_DENSE] = "dense",
-        [LAYER_ACTIVATION] = "activation",
-    };
     const Layer *layer = plan->layer;
     text_addf(out, "layer %s %s", layer->name,
-              layer->kind == LAYER_CELL ? layer->cell->name : kinds[layer->kind]);
+              layer->kind == LAYER_CELL ? layer->cell->name : layer_kind_name(layer->kind));
     text_addf(out, " inputs %lld outputs %lld\n", (long long)layer->inputs,
               (long long)layer->outputs);
     for (int i = 0; i < plan->choice_count; i++)

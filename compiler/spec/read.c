@@ -30,20 +30,6 @@ static void unknown_key(SpecReader *reader, unsigned place, const char *where, c
         diag_help(diag, "did you mean '%s'?", nearest);
 }
 
-/// A key whose work comes later may only say what is the case anyway.
-static void check_later(SpecReader *reader, const SchemaKey *key, const DocEntry *entry)
-{
-    const DocNode *value = entry->value;
-    bool is_default = key->default_text && value->kind == DOC_SCALAR && value->plain &&
-                      text_equal_ignoring_case(value->text, key->default_text);
-    if (is_default)
-        return;
-    Diag *diag = diag_add(reader->diags, DIAG_E0205, doc_entry_span(entry),
-                          "'%s' is not supported yet", key->name);
-    if (key->default_text)
-        diag_help(diag, "leave it out, or write `%s: %s`", key->name, key->default_text);
-}
-
 static void wrong_node(SpecReader *reader, const DocEntry *entry, const char *wanted)
 {
     Diag *diag = diag_add(reader->diags, DIAG_E0201,
@@ -121,6 +107,41 @@ static const SchemaKind *kind_of(SpecReader *reader, const DocNode *mapping, con
     return NULL;
 }
 
+/// One direction of a bidirectional layer: a cell layer that has the name of the whole.
+static void read_direction(SpecReader *reader, const DocEntry *entry, const char *where,
+                           SpecLayer **out)
+{
+    const DocNode *node = entry->value;
+    SpecLayer *layer = ARENA_NEW(reader->arena, SpecLayer);
+    *layer = (SpecLayer){.kind = SPEC_CELL, .layers = {.value = 1}, .span = node->span};
+    if (node->kind != DOC_MAPPING) {
+        wrong_node(reader, entry, "a cell layer");
+        return;
+    }
+    if (node->count)
+        layer->span = node->entries[0].key->span;
+    where = arena_format(reader->arena, "in `%s` %s", entry->key->text, where);
+    read_mapping(reader, node, AT_CELL_LAYER, where, layer);
+    const DocEntry *name = doc_find(node, "name");
+    if (name)
+        diag_help(diag_add(reader->diags, DIAG_E0209, name->key->span,
+                           "key 'name' has no meaning %s", where),
+                  "name both directions at once, beside `bidirectional:`");
+    *out = layer;
+}
+
+/// The mapping after `bidirectional:`.
+static void read_bidirectional(SpecReader *reader, const DocEntry *entry, const char *where,
+                               SpecLayer *layer)
+{
+    if (entry->value->kind != DOC_MAPPING) {
+        wrong_node(reader, entry, "a mapping");
+        return;
+    }
+    read_mapping(reader, entry->value, AT_BIDIRECTIONAL,
+                 arena_format(reader->arena, "in `bidirectional` %s", where), layer);
+}
+
 static void read_layer(SpecReader *reader, const DocNode *node, int index)
 {
     const char *where = arena_format(reader->arena, "in layer %d", index);
@@ -140,6 +161,10 @@ static void read_layer(SpecReader *reader, const DocNode *node, int index)
         layer.span = node->entries[0].key->span;
         read_mapping(reader, node, kind->place, where, &layer);
     }
+    if (layer.forward)
+        layer.forward->name = layer.name;
+    if (layer.backward)
+        layer.backward->name = layer.name;
     ARENA_PUSH(reader->arena, reader->spec->layers, reader->spec->layer_count, layer);
 }
 
@@ -175,6 +200,12 @@ static void read_entry(SpecReader *reader, const SchemaKey *key, const DocEntry 
         break;
     case TYPE_DENSE:
         read_units_or_mapping(reader, entry, AT_DENSE, where, target);
+        break;
+    case TYPE_BIDIRECTIONAL:
+        read_bidirectional(reader, entry, where, target);
+        break;
+    case TYPE_DIRECTION:
+        read_direction(reader, entry, where, (SpecLayer **)((char *)target + key->offset));
         break;
     default:
         value_read(&(SpecValue){reader, key, entry, where, target});
@@ -213,8 +244,6 @@ static void read_mapping(SpecReader *reader, const DocNode *mapping, unsigned pl
         const SchemaKey *key = schema_find(place, entry->key->text);
         if (!key)
             unknown_key(reader, place, where, entry->key);
-        else if (key->status == STATUS_LATER)
-            check_later(reader, key, entry);
         else
             read_entry(reader, key, entry, where, target);
     }

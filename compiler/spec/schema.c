@@ -8,6 +8,8 @@
 #define SPEC(member) (int)offsetof(Spec, member), SCHEMA_NOWHERE
 #define LAYER(member) (int)offsetof(SpecLayer, member), SCHEMA_NOWHERE
 #define SPEC_PLACED(member) (int)offsetof(Spec, member), (int)offsetof(Spec, member##_span)
+#define LAYER_PLACED(member)                                                                       \
+    (int)offsetof(SpecLayer, member), (int)offsetof(SpecLayer, member##_span)
 #define SCHEMA_KEY(places, name, type, status, default_text, words, field, help)                   \
     {places, name, TYPE_##type, STATUS_##status, default_text, words, field, help},
 
@@ -18,10 +20,10 @@ const SchemaKey schema_keys[] = {
 
 const SchemaKind schema_kinds[] = {
     {"cell", AT_CELL_LAYER, SPEC_CELL},
-    {"bidirectional", AT_BIDIRECTIONAL_LAYER, SPEC_CELL},
+    {"bidirectional", AT_BIDIRECTIONAL_LAYER, SPEC_BIDIRECTIONAL},
     {"embedding", AT_EMBEDDING_LAYER, SPEC_EMBEDDING},
     {"dense", AT_DENSE_LAYER, SPEC_DENSE},
-    {"masking", AT_MASKING_LAYER, SPEC_ACTIVATION},
+    {"masking", AT_MASKING_LAYER, SPEC_MASKING},
     {"dropout", AT_DROPOUT_LAYER, SPEC_DROPOUT},
     {"activation", AT_ACTIVATION_LAYER, SPEC_ACTIVATION},
     {.key = NULL},
@@ -34,7 +36,8 @@ static const struct {
     {AT_TOP, "the top level", "Top level"},
     {AT_INPUT, "`input`", "`input`"},
     {AT_CELL_LAYER, "a cell layer", "A cell layer: `{cell: lstm, units: 64}`"},
-    {AT_BIDIRECTIONAL_LAYER, "a bidirectional layer", "A bidirectional layer"},
+    {AT_BIDIRECTIONAL_LAYER, "a bidirectional layer",
+     "A bidirectional layer: `{bidirectional: {layer: ...}}`"},
     {AT_BIDIRECTIONAL, "`bidirectional`", "`bidirectional`"},
     {AT_EMBEDDING_LAYER, "an embedding layer", "An embedding layer: `{embedding: 64}`"},
     {AT_EMBEDDING, "`embedding: {...}`", "`embedding: {...}`"},
@@ -42,7 +45,7 @@ static const struct {
     {AT_DENSE, "`dense: {...}`", "`dense: {...}`"},
     {AT_DROPOUT_LAYER, "a dropout layer", "A dropout layer: `{dropout: 0.2}`"},
     {AT_ACTIVATION_LAYER, "an activation layer", "An activation layer: `{activation: relu}`"},
-    {AT_MASKING_LAYER, "a masking layer", "A masking layer"},
+    {AT_MASKING_LAYER, "a masking layer", "A masking layer: `{masking: 0}`"},
     {AT_COMPILE, "`compile`", "`compile`"},
     {AT_WEIGHTS, "`weights`", "`weights`"},
 };
@@ -50,7 +53,6 @@ static const struct {
 enum { PLACE_COUNT = sizeof places / sizeof places[0], MOST_KEYS = 64 };
 
 static const char *const type_words[] = {
-    [TYPE_NONE] = "",
     [TYPE_VERSION] = "1",
     [TYPE_TEXT] = "text",
     [TYPE_NAME] = "letters, digits, `_`, `-`, `.`",
@@ -60,6 +62,9 @@ static const char *const type_words[] = {
     [TYPE_SEED] = "whole number from 0",
     [TYPE_BOOL] = "`true` or `false`",
     [TYPE_RATE] = "number in [0, 1)",
+    [TYPE_NUMBER] = "number",
+    [TYPE_POSITIVE] = "number above 0",
+    [TYPE_ZONEOUT] = "number in [0, 1], or `{h: 0.1, c: 0.05}`",
     [TYPE_ACTIVATION] = "`tanh`, `{leaky_relu: 0.05}`, `{affine: [0.5, 0.25]}`, `{expr: \"...\"}`",
     [TYPE_WORD] = "",
     [TYPE_UNROLL] = "`true`, `false`, `auto` or a whole number from 1",
@@ -70,6 +75,8 @@ static const char *const type_words[] = {
     [TYPE_WEIGHTS] = "mapping",
     [TYPE_EMBEDDING] = "whole number from 1, or mapping",
     [TYPE_DENSE] = "whole number from 1, or mapping",
+    [TYPE_BIDIRECTIONAL] = "mapping",
+    [TYPE_DIRECTION] = "mapping: a cell layer",
 };
 
 const SchemaKey *schema_find(unsigned place, const char *name)
@@ -145,8 +152,7 @@ static void print_key(Text *out, const SchemaKey *key)
         text_addf(out, " | `%s` | ", key->default_text);
     else
         text_addf(out, " | %s | ", standard);
-    text_addf(out, "%s%s |\n", key->help,
-              key->status == STATUS_LATER ? " (not supported yet)" : "");
+    text_addf(out, "%s |\n", key->help);
 }
 
 void spec_print_reference(Text *out)

@@ -28,7 +28,6 @@ enum {
 
 /// What a value is; values.c has one reader for each but the mappings.
 typedef enum {
-    TYPE_NONE, ///< not read: LATER keys only
     TYPE_VERSION,
     TYPE_TEXT,
     TYPE_NAME,
@@ -38,6 +37,9 @@ typedef enum {
     TYPE_SEED,
     TYPE_BOOL,
     TYPE_RATE,
+    TYPE_NUMBER,
+    TYPE_POSITIVE,
+    TYPE_ZONEOUT,
     TYPE_ACTIVATION,
     TYPE_WORD,
     TYPE_UNROLL,
@@ -48,9 +50,11 @@ typedef enum {
     TYPE_WEIGHTS,
     TYPE_EMBEDDING,
     TYPE_DENSE,
+    TYPE_BIDIRECTIONAL,
+    TYPE_DIRECTION, ///< a cell layer within `bidirectional`
 } SchemaType;
 
-typedef enum { STATUS_NEEDED, STATUS_OPTIONAL, STATUS_LATER } SchemaStatus;
+typedef enum { STATUS_NEEDED, STATUS_OPTIONAL } SchemaStatus;
 
 enum { SCHEMA_NOWHERE = -1 };
 

@@ -87,6 +87,7 @@ typedef struct SpecLayer {
 } SpecLayer;
 
 typedef enum { PRECISION_FLOAT32, PRECISION_TF32, PRECISION_BFLOAT16, PRECISION_FLOAT16 } Precision;
+typedef enum { LAYOUT_BATCH_MAJOR, LAYOUT_TIME_MAJOR } Layout; ///< time major: [T, B, ...]
 typedef enum { CUDNN_AUTO, CUDNN_REQUIRE, CUDNN_NEVER } CudnnPolicy;
 typedef enum {
     CONVENTION_CANONICAL,
@@ -110,8 +111,8 @@ typedef struct {
     SpecInteger features; ///< 0 where tokens are given
     SpecInteger tokens;   ///< 0 where features are given
     SpecSize batch, timesteps;
-    bool time_major; ///< x and y are [T, B, ...]
-    Span time_major_span;
+    Layout layout;
+    Span layout_span;
     SpecLayer *layers;
     int layer_count;
     Precision precision;

@@ -3,6 +3,7 @@
 #include "spec/values.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -50,6 +51,13 @@ static Diag *wrong_type(const SpecValue *value, const char *wanted)
     if (is_null(value->entry->value) && value->key->status != STATUS_NEEDED)
         diag_help(diag, "leave the key out for its default");
     return diag;
+}
+
+static Diag *out_of_range(const SpecValue *value, const char *text)
+{
+    return diag_add(value->reader->diags, DIAG_E0203, place_of(value),
+                    "'%s' %s is %.*s: out of range", value->key->name, value->where, LONGEST_SHOWN,
+                    text);
 }
 
 static const char *scalar(const SpecValue *value, const char *wanted)
@@ -105,9 +113,8 @@ static bool integer_within(const SpecValue *value, int64_t least, int64_t most, 
         return false;
     }
     if (number < least || number > most || errno == ERANGE) {
-        Diag *diag = diag_add(value->reader->diags, DIAG_E0203, place_of(value),
-                              "'%s' %s is %s: out of range", value->key->name, value->where, text);
-        diag_help(diag, "give a whole number from %lld to %lld", (long long)least, (long long)most);
+        diag_help(out_of_range(value, text), "give a whole number from %lld to %lld",
+                  (long long)least, (long long)most);
         return false;
     }
     *out = number;
@@ -217,9 +224,80 @@ static void read_rate(const SpecValue *value)
         *(SpecNumber *)field(value) = (SpecNumber){number, value->entry->value->span};
         return;
     }
-    Diag *diag = diag_add(value->reader->diags, DIAG_E0203, place_of(value),
-                          "'%s' %s is %s: out of range", value->key->name, value->where, text);
-    diag_help(diag, "a rate is the share that is dropped: at least 0, less than 1");
+    diag_help(out_of_range(value, text),
+              "a rate is the share that is dropped: at least 0, less than 1");
+}
+
+/// A number, or false with a complaint.
+static bool read_any_number(const SpecValue *value, double *out)
+{
+    if (!scalar(value, "a number"))
+        return false;
+    if (value_parse_number(value->entry->value, out))
+        return true;
+    diag_help(wrong_type(value, "a number"), "write it like `%s: 0.5`", value->key->name);
+    return false;
+}
+
+/// Compared with float32 features, so it must be one.
+static void read_number(const SpecValue *value)
+{
+    double number;
+    if (!read_any_number(value, &number))
+        return;
+    if (isnan(number) || (isfinite(number) && fabs(number) > FLT_MAX))
+        diag_help(out_of_range(value, value->entry->value->text),
+                  "no feature equals it: give a number that float32 can hold");
+    else
+        *(SpecNumber *)field(value) = (SpecNumber){number, value->entry->value->span};
+}
+
+static void read_positive(const SpecValue *value)
+{
+    double number;
+    if (!read_any_number(value, &number))
+        return;
+    if (number > 0 && number <= FLT_MAX)
+        *(SpecNumber *)field(value) = (SpecNumber){number, value->entry->value->span};
+    else
+        diag_help(out_of_range(value, value->entry->value->text),
+                  "give a finite number above 0, or leave the key out for no bound");
+}
+
+/// `entry` is the value of `zoneout`, or one state's within it, `state`.
+static void add_zoneout(const SpecValue *value, const DocEntry *entry, const char *state)
+{
+    SchemaKey key = *value->key;
+    SpecLayer *layer = value->target;
+    SpecValue rate = {value->reader, &key, entry, value->where, layer};
+    double number;
+    if (state)
+        key.name = arena_format(value->reader->arena, "%s: %.40s", value->key->name, state);
+    if (!read_any_number(&rate, &number))
+        return;
+    if (!(number >= 0 && number <= 1)) {
+        diag_help(out_of_range(&rate, entry->value->text),
+                  "a rate of zoneout is the share of the old state that is kept: 0 to 1");
+        return;
+    }
+    SpecZoneout zoneout = {state, number, state ? entry->key->span : entry->value->span};
+    if (state || number > 0)
+        ARENA_PUSH(value->reader->arena, layer->zoneouts, layer->zoneout_count, zoneout);
+}
+
+static void read_zoneout(const SpecValue *value)
+{
+    const DocNode *node = value->entry->value;
+    SpecLayer *layer = value->target;
+    layer->zoneouts = NULL;
+    layer->zoneout_count = 0;
+    if (node->kind == DOC_SEQUENCE || (node->kind == DOC_MAPPING && node->count == 0))
+        diag_help(wrong_type(value, "a number, or one for each state"),
+                  "write `zoneout: 0.1` or `zoneout: {h: 0.1, c: 0.05}`");
+    else if (node->kind == DOC_SCALAR)
+        add_zoneout(value, value->entry, NULL);
+    for (int i = 0; node->kind == DOC_MAPPING && i < node->count; i++)
+        add_zoneout(value, &node->entries[i], node->entries[i].key->text);
 }
 
 enum { MOST_WORDS = 16, WORD_BYTES = 128 };
@@ -330,13 +408,7 @@ static void read_activation(const SpecValue *value)
     activation_value_read(value, (SpecActivation *)field(value));
 }
 
-static void read_nothing(const SpecValue *value)
-{
-    (void)value;
-}
-
 static void (*const readers[])(const SpecValue *) = {
-    [TYPE_NONE] = read_nothing,
     [TYPE_VERSION] = read_version,
     [TYPE_TEXT] = read_text,
     [TYPE_NAME] = read_name,
@@ -346,6 +418,9 @@ static void (*const readers[])(const SpecValue *) = {
     [TYPE_SEED] = read_seed,
     [TYPE_BOOL] = read_bool,
     [TYPE_RATE] = read_rate,
+    [TYPE_NUMBER] = read_number,
+    [TYPE_POSITIVE] = read_positive,
+    [TYPE_ZONEOUT] = read_zoneout,
     [TYPE_ACTIVATION] = read_activation,
     [TYPE_WORD] = read_word,
     [TYPE_UNROLL] = read_unroll,
@@ -359,7 +434,7 @@ void value_read(const SpecValue *value)
 
 void value_default(SpecReader *reader, const SchemaKey *key, void *target)
 {
-    if (!key->default_text || key->offset == SCHEMA_NOWHERE || key->type == TYPE_NONE)
+    if (!key->default_text || key->offset == SCHEMA_NOWHERE)
         return;
     DocNode node = {.text = key->default_text, .plain = true};
     DocEntry entry = {&node, &node};

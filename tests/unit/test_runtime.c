@@ -15,7 +15,7 @@ static void compile_all(void)
                              "  - {cell: lstm, units: 19, return_sequences: true, name: l0}\n"
                              "weights: {seed: 3}\n");
     fixture_compile("kept", "rnnc: 1\nname: kept\n"
-                            "input: {features: 5, batch: any, timesteps: any}\nlayers:\n"
+                            "input: {features: 5, batch: 2, timesteps: any}\nlayers:\n"
                             "  - {cell: gru_before, units: 19, return_sequences: true, "
                             "stateful: true, name: a}\n"
                             "  - {cell: lstm, units: 8, stateful: true, name: b}\n"
@@ -162,8 +162,9 @@ START_TEST(names_and_missing_bindings)
     rnnc_module *module = fixture_module("plain.so");
     rnnc_session *session = fixture_session(module, 4, 9);
     ck_assert_int_eq(rnnc_bind(session, "z", NULL), RNNC_INVALID_ARGUMENT);
-    ck_assert_str_eq(rnnc_session_error(session), "no tensor 'z' in module 'plain'; it has x, y, "
-                                                  "l0/h, l0/c and its weights");
+    ck_assert_str_eq(rnnc_session_error(session),
+                     "no tensor 'z' in module 'plain'; it has x, y, lengths, mask, "
+                     "l0/h, l0/c and its weights");
     ck_assert_int_eq(rnnc_run(session), RNNC_NOT_READY);
     ck_assert_str_eq(rnnc_session_error(session), "x is not bound");
     ck_assert_int_eq(fixture_bind(session, "x", memory, 2, 3, I), RNNC_OK);
