@@ -1,5 +1,5 @@
 // The matrix: cells x sizes x precisions, the activations in groups of four stacked rnn layers, and
-// a few stacks as people write them.
+// a few stacks as people write them. What else a layer can be asked is in case_options.c.
 #include "conform/cases.h"
 
 #include <pthread.h>
@@ -8,9 +8,7 @@
 static const int64_t units[] = {1, 7, 64, 75, 130};
 static const int64_t inputs[] = {1, 3, 64};
 static const char *const precisions[] = {"float32", "tf32", "bfloat16", "float16"};
-static const int64_t batches[] = {1, 5, 32};
-static const int64_t timesteps[] = {1, 2, 17, 100};
-enum { UNITS = 5, INPUTS = 3, PRECISIONS = 4, BATCHES = 3, TIMESTEPS = 4 };
+enum { UNITS = 5, INPUTS = 3, PRECISIONS = 4 };
 
 static const ReferenceActivation defaults[3] = {{NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0}};
 
@@ -40,18 +38,39 @@ static const ReferenceActivation activations[] = {
 };
 enum { ACTIVATIONS = sizeof activations / sizeof *activations, GROUP = 4 };
 
+static void add_shape(Case *of, int64_t batch, int64_t timesteps, bool has_initial,
+                      SampleMasking masking)
+{
+    const bool strided = false;
+    of->shapes[of->shape_count++] = (SampleShape){batch, timesteps, has_initial, masking, strided};
+}
+
+void case_add_shapes(Case *of)
+{
+    static const int64_t batches[] = {1, 5, 32}, timesteps[] = {1, 2, 17, 100};
+    for (int b = 0; b < 3; b++)
+        for (int t = 0; t < 4; t++)
+            add_shape(of, batches[b], timesteps[t], (b + t) % 2 == 0, SAMPLE_PLAIN);
+}
+
+Case *case_add(Arena *arena, Cases *cases, const char *name, const char *label,
+               const char *precision, int64_t features)
+{
+    const Case one = {.network = {.name = name,
+                                  .label = label,
+                                  .precision = precision,
+                                  .inputs = features,
+                                  .sequences = true,
+                                  .bias = true,
+                                  .recurrent_scale = 1.0}};
+    ARENA_PUSH(arena, cases->items, cases->count, one);
+    return &cases->items[cases->count - 1];
+}
+
 static Network *add(Arena *arena, Cases *cases, const char *name, const char *label,
                     const char *precision, int64_t features)
 {
-    const Network network = {.name = name,
-                             .label = label,
-                             .precision = precision,
-                             .inputs = features,
-                             .sequences = true,
-                             .bias = true,
-                             .recurrent_scale = 1.0};
-    ARENA_PUSH(arena, cases->items, cases->count, network);
-    return &cases->items[cases->count - 1];
+    return &case_add(arena, cases, name, label, precision, features)->network;
 }
 
 /// One cell at one size; whether it returns its sequence and has biases varies with the sizes.
@@ -87,7 +106,7 @@ static void add_stacks(Arena *arena, Cases *cases, const char *precision)
 {
     Network *text =
         add(arena, cases, arena_format(arena, "stack-text-%s", precision), "stack", precision, 66);
-    network_add_embedding(arena, text, 16);
+    network_add_embedding(arena, text, 16, false);
     network_add_cell(arena, text, "gru", 24, 0, defaults);
     network_add_dense(arena, text, 66, (ReferenceActivation){"linear", 0, 0});
     network_draw(arena, text);
@@ -120,10 +139,11 @@ static bool wanted(CaseSet set, int cell, int h, int i, int precision)
     const bool in_turn = (cell + h) % INPUTS == i;
     if (set == CASES_QUICK)
         return precision == 0 ? in_turn : in_turn && h == (cell + precision) % 3 && cell % 3 == 1;
-    // GPU: I = 1 differs from I = 3 on the CPU only, the input product is a library's. The larger
-    // sizes, one of them odd, stand for tf32 and 16 bit.
+    // GPU: I = 1 differs from I = 3 on the CPU only, the input product is a library's. A small, a
+    // large and the largest size in float32; the larger ones, of which one is odd, in the others.
     const bool either = (cell + h) % 2 + 1 == i;
-    return either && (precision == 0 || h == 3 + (cell + precision) % 2);
+    return either && (precision == 0 ? h == cell % 2 || h == 2 + (cell + 1) % 2 || h == 4
+                                     : h == 3 + (cell + precision) % 2);
 }
 
 Cases cases_make(Arena *arena, CaseSet set)
@@ -137,36 +157,36 @@ Cases cases_make(Arena *arena, CaseSet set)
                         add_cell(arena, &cases, cell, h, i, precisions[precision]);
     add_activations(arena, &cases, "float32");
     add_stacks(arena, &cases, "float32");
+    for (int k = 0; k < cases.count; k++)
+        case_add_shapes(&cases.items[k]);
     return cases;
 }
 
 typedef struct {
     const Network *network;
+    const SampleShape *shape;
     Sample *out;
-    int64_t batch, timesteps;
-    bool has_initial;
 } Task;
 
 static void *make(void *argument)
 {
     const Task *task = argument;
-    sample_make(task->network, task->batch, task->timesteps, task->has_initial, task->out);
+    sample_make(task->network, task->shape, task->out);
     return NULL;
 }
 
-void cases_samples(const Network *network, Sample samples[CASE_SAMPLES])
+void case_samples(const Case *of, Sample samples[CASE_SAMPLES])
 {
     Task tasks[CASE_SAMPLES];
     pthread_t threads[CASE_SAMPLES];
-    for (int k = 0; k < CASE_SAMPLES; k++) {
-        const int b = k / TIMESTEPS, t = k % TIMESTEPS;
-        tasks[k] = (Task){network, &samples[k], batches[b], timesteps[t], (b + t) % 2 == 0};
+    for (int k = 0; k < of->shape_count; k++) {
+        tasks[k] = (Task){&of->network, &of->shapes[k], &samples[k]};
         if (pthread_create(&threads[k], NULL, make, &tasks[k]) != 0) {
             make(&tasks[k]);
             tasks[k].network = NULL;
         }
     }
-    for (int k = 0; k < CASE_SAMPLES; k++)
+    for (int k = 0; k < of->shape_count; k++)
         if (tasks[k].network)
             pthread_join(threads[k], NULL);
 }

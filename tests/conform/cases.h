@@ -1,5 +1,5 @@
-// Cases: the networks of the conformance matrix, as one list for each purpose. All variants of a
-// module meet the same samples.
+// Cases: networks and the shapes of the samples that they meet, as one list for each purpose. All
+// variants of a module meet the same samples.
 #ifndef RNNC_CONFORM_CASES_H
 #define RNNC_CONFORM_CASES_H
 
@@ -8,21 +8,41 @@
 typedef enum {
     CASES_QUICK, ///< every cell, every H, I in turn; float32 and a taste of the others
     CASES_FULL,  ///< every cell x H x I x precision
-    CASES_GPU    ///< what is carried to a GPU machine: every cell and H, one H in 16 bit and tf32
+    CASES_GPU    ///< what is carried to a GPU machine: a few sizes of every cell and precision
 } CaseSet;
 
+enum { CASE_SAMPLES = 16 };
+
 typedef struct {
-    Network *items;
+    Network network;
+    SampleShape shapes[CASE_SAMPLES];
+    int shape_count;
+} Case;
+
+typedef struct {
+    Case *items;
     int count;
 } Cases;
 
-/// Makes the networks, weights drawn.
+/// Makes the networks of the matrix, weights drawn.
 Cases cases_make(Arena *arena, CaseSet set);
 
-/// Batches and timesteps that every module runs: B {1, 5, 32} x T {1, 2, 17, 100}.
-enum { CASE_SAMPLES = 12 };
+/// `count` whole models drawn from the seeds `seed`, `seed` + 1, ...: each is the same wherever and
+///
+Cases cases_random(Arena *arena, uint64_t seed, int count);
 
-/// Computes all samples of a network, on several threads; half of them with initial states.
-void cases_samples(const Network *network, Sample samples[CASE_SAMPLES]);
+/// Computes all samples of a case, on several threads.
+void case_samples(const Case *of, Sample samples[CASE_SAMPLES]);
+
+/// Appends a case without layers and shapes; float32 and biases unless they are changed.
+Case *case_add(Arena *arena, Cases *cases, const char *name, const char *label,
+               const char *precision, int64_t features);
+
+/// B {1, 5, 32} x T {1, 2, 17, 100}; masks and, where the network does not mask by itself, lengths
+/// of 7 x 17 and 32 x 2.
+void case_add_shapes(Case *of);
+
+/// Appends the networks with directions, masks, heads and all else that is asked of layers.
+void cases_add_options(Arena *arena, Cases *cases);
 
 #endif

@@ -18,6 +18,10 @@ typedef struct {
     const char *module_path, *device;
     const char *variant; ///< NULL: as planned
     bool required;       ///< a variant that does not apply is a failure, not a skip
+    bool rows;           ///< every row of a batch must have the bits of its own run at B = 1
+    bool chunks;         ///< the network takes a sequence in parts: no layer starts at its end
+    int repeats;         ///< runs that must give the same bits
+    bool loaded;         ///< while another session runs the same module on another thread
     const Sample *samples;
     int sample_count;
 } CheckRequest;
@@ -31,17 +35,30 @@ typedef struct {
     rnnc_module *module;
     rnnc_session *session;
     bool cuda;
-    void *x, *y, *states[NETWORK_STATES_MAX];
+    void *x, *y[NETWORK_OUTPUTS_MAX], *states[NETWORK_STATES_MAX], *mask, *lengths;
+    void *host; ///< as large as the largest of them
 } Runner;
+
+/// What one run is given: host memory, batch-major as in a Sample. NULL mask, lengths, `initial` or
+/// entries of it: not bound.
+typedef struct {
+    int64_t batch, timesteps;
+    const void *x;
+    const uint8_t *mask;
+    const int32_t *lengths;
+    float *const *initial;
+    bool strided;
+    uint64_t seed;
+} RunnerInput;
 
 /// Opens module and session; on failure `error` holds the message, and the status is returned.
 rnnc_status runner_open(Runner *runner, const Network *network, const char *module_path,
                         const rnnc_session_options *options, char error[200]);
 void runner_close(Runner *runner);
 
-/// One run. `x` and `initial[k]` (NULL entries or a NULL array: not bound) are host memory; `y` and
-/// `final[k]` take the results. Everything is poisoned with NaN before. False: `error` says why.
-bool runner_run(Runner *runner, int64_t batch, int64_t timesteps, const void *x, size_t x_bytes,
-                float *const *initial, float *y, float *const *final, char error[200]);
+/// One run. `y` and `final[k]` take the results, batch-major. Everything is poisoned with NaN
+/// before. On failure `error` says why.
+rnnc_status runner_run(Runner *runner, const RunnerInput *input, float *const *y,
+                       float *const *final, char error[200]);
 
 #endif

@@ -4,6 +4,10 @@
 //     conform --build DIR [--gpu|--full] [--jobs N]   compiles the cases into DIR
 //     conform --run DIR [--device cuda]               runs modules that --build made; needs no
 //                                                     compiler, and no file but the modules
+//     ... --random N [--seed S]                       N models drawn at random in place of those
+//                                                     of the matrix
+//     ... --repeat N [--load]                         N runs with the same bits, while another
+//                                                     session runs on another thread
 //
 // Cases are compiled and run in forked processes, so that one that crashes is one failure; on CUDA
 // all run in this one. Ends with a table and the line `N passed, N failed, N skipped`.
@@ -32,7 +36,9 @@ typedef struct {
     bool full, gpu;
     bool generated; ///< our own variants alone, without cuDNN, the last of cuda_variants
     bool brief;     ///< samples of at most BRIEF_STEPS rows x steps, for runs under a sanitizer
-    int jobs;
+    bool loaded;
+    int jobs, repeats, random;
+    unsigned long long seed;
 } Options;
 
 /// What a device is asked to run; NULL: as planned. CPU code has levels of instruction sets, of
@@ -64,6 +70,18 @@ static const char *module_path(Arena *arena, const Run *run, const Network *netw
     return arena_format(arena, "%s/%s.so", run->folder, network->name);
 }
 
+/// A model drawn at random is known by nothing but its spec and its seed.
+static void print_spec(Arena *arena, const Network *network)
+{
+    Text spec = {.arena = arena};
+    if (strcmp(network->label, "random") != 0)
+        return;
+    network_print(network, "canonical", &spec);
+    printf("%sagain: conform --random 1 --seed %s\n", text_string(&spec),
+           network->name + strlen("random-"));
+    fflush(stdout);
+}
+
 /// Writes spec and weights, compiles, and removes them again. False: a diagnostic was printed.
 static bool compile(Arena *arena, const Run *run, const Network *network)
 {
@@ -81,6 +99,7 @@ static bool compile(Arena *arena, const Run *run, const Network *network)
     if (!ok) {
         printf("FAIL %s: does not compile\n", network->name);
         diags_print(diags, stdout, false);
+        print_spec(arena, network);
     } else {
         unlink(spec);
         unlink(arena_format(arena, "%s/%s.safetensors", run->folder, network->name));
@@ -89,21 +108,20 @@ static bool compile(Arena *arena, const Run *run, const Network *network)
     return ok;
 }
 
-static void run_case(Arena *arena, Run *run, int index)
+/// Whether a sequence may be run in parts: no layer starts at its end, and no draw depends on time.
+static bool takes_parts(const Network *network)
 {
-    const Network *network = &run->cases.items[index];
-    Sample samples[CASE_SAMPLES];
-    if (access(module_path(arena, run, network), R_OK) != 0) {
-        printf("FAIL %s: no module in %s\n", network->name, run->folder);
-        run->tallies[index][0].failed++;
-        return;
-    }
-    cases_samples(network, samples);
-    Sample chosen[CASE_SAMPLES];
-    int chosen_count = 0;
-    for (int k = 0; k < CASE_SAMPLES; k++)
-        if (!run->options.brief || samples[k].batch * samples[k].timesteps <= BRIEF_STEPS)
-            chosen[chosen_count++] = samples[k];
+    for (int l = 0; l < network->layer_count; l++)
+        if (network->layers[l].kind == NETWORK_CELL &&
+            network->layers[l].options[0].direction != NETWORK_FORWARD)
+            return false;
+    return !network->drops;
+}
+
+static void run_variants(Arena *arena, Run *run, int index, const Sample *samples, int count)
+{
+    const Network *network = &run->cases.items[index].network;
+    int failed = 0;
     for (int v = 0; v < run->variant_count; v++) {
         const char *variant = run->variants[v];
         const CheckRequest request = {
@@ -112,12 +130,37 @@ static void run_case(Arena *arena, Run *run, int index)
             .device = run->options.device,
             .variant = variant,
             .required = !variant || strcmp(variant, "stepwise") == 0,
-            .samples = chosen,
-            .sample_count = chosen_count,
+            .rows = !network->drops && !run->options.brief,
+            .chunks = takes_parts(network),
+            .repeats = run->options.repeats,
+            .loaded = run->options.loaded,
+            .samples = samples,
+            .sample_count = count,
         };
         check_module(&request, &run->tallies[index][v]);
+        failed += run->tallies[index][v].failed;
     }
-    for (int k = 0; k < CASE_SAMPLES; k++)
+    if (failed)
+        print_spec(arena, network);
+}
+
+static void run_case(Arena *arena, Run *run, int index)
+{
+    const Case *of = &run->cases.items[index];
+    const Network *network = &of->network;
+    Sample samples[CASE_SAMPLES], chosen[CASE_SAMPLES];
+    if (access(module_path(arena, run, network), R_OK) != 0) {
+        printf("FAIL %s: no module in %s\n", network->name, run->folder);
+        run->tallies[index][0].failed++;
+        return;
+    }
+    case_samples(of, samples);
+    int count = 0;
+    for (int k = 0; k < of->shape_count; k++)
+        if (!run->options.brief || of->shapes[k].batch * of->shapes[k].timesteps <= BRIEF_STEPS)
+            chosen[count++] = samples[k];
+    run_variants(arena, run, index, chosen, count);
+    for (int k = 0; k < of->shape_count; k++)
         sample_free(network, &samples[k]);
 }
 
@@ -126,7 +169,7 @@ static void do_case(Run *run, int index)
 {
     Arena *arena = arena_create();
     const Options *options = &run->options;
-    const Network *network = &run->cases.items[index];
+    const Network *network = &run->cases.items[index].network;
     if (!options->run_dir && !compile(arena, run, network)) {
         run->tallies[index][0].failed++;
         snprintf(run->tallies[index][0].note, sizeof run->tallies[0][0].note, "does not compile");
@@ -143,7 +186,7 @@ static void do_case(Run *run, int index)
 static bool selected(const Run *run, int index)
 {
     const char *filter = run->options.filter;
-    return !filter || strstr(run->cases.items[index].name, filter) != NULL;
+    return !filter || strstr(run->cases.items[index].network.name, filter) != NULL;
 }
 
 /// Waits for one child; a case whose process died has failed.
@@ -153,7 +196,8 @@ static void reap(Run *run, const pid_t *children)
     const pid_t child = wait(&status);
     for (int k = 0; child > 0 && k < run->cases.count; k++)
         if (children[k] == child && status != 0) {
-            printf("FAIL %s: its process ended with status %d\n", run->cases.items[k].name, status);
+            printf("FAIL %s: its process ended with status %d\n", run->cases.items[k].network.name,
+                   status);
             run->tallies[k][0].failed++;
         }
 }
@@ -202,7 +246,7 @@ static Tally sum_of(const Run *run, const char *label, int variant, double worst
 {
     Tally sum = {0};
     for (int k = 0; k < run->cases.count; k++) {
-        const Network *network = &run->cases.items[k];
+        const Network *network = &run->cases.items[k].network;
         const Tally *tally = &run->tallies[k][variant];
         if (strcmp(network->label, label) != 0)
             continue;
@@ -219,7 +263,7 @@ static Tally sum_of(const Run *run, const char *label, int variant, double worst
 static bool is_first(const Run *run, int index)
 {
     for (int k = 0; k < index; k++)
-        if (strcmp(run->cases.items[k].label, run->cases.items[index].label) == 0)
+        if (strcmp(run->cases.items[k].network.label, run->cases.items[index].network.label) == 0)
             return false;
     return true;
 }
@@ -249,7 +293,7 @@ static void print_table(const Run *run)
     printf("\n");
     for (int k = 0; k < run->cases.count; k++)
         for (int v = 0; is_first(run, k) && v < run->variant_count; v++)
-            print_row(run, run->cases.items[k].label, v);
+            print_row(run, run->cases.items[k].network.label, v);
 }
 
 /// Each reason for skipping once, with the modules it holds for.
@@ -276,8 +320,10 @@ static void print_reasons(const Run *run)
 static int variants_without_runs(const Run *run)
 {
     int missing = 0;
-    for (int v = 0; !run->options.filter && !run->options.build_dir && v < run->variant_count;
-         v++) {
+    const Options *options = &run->options;
+    if (options->filter || options->build_dir || options->random)
+        return 0;
+    for (int v = 0; v < run->variant_count; v++) {
         int passed = 0;
         bool may_lack = !is_cuda(&run->options) && run->variants[v];
         for (int k = 0; k < run->cases.count; k++) {
@@ -312,6 +358,8 @@ static bool read_options(int count, char **arguments, Options *out)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     *out = (Options){.device = "cpu", .jobs = cores > 2 ? (int)cores : 2};
+    out->repeats = 2;
+    out->seed = 1;
     for (int k = 1; k < count; k++) {
         const char *name = arguments[k], *value = k + 1 < count ? arguments[k + 1] : NULL;
         if (strcmp(name, "--full") == 0)
@@ -322,6 +370,14 @@ static bool read_options(int count, char **arguments, Options *out)
             out->generated = true;
         else if (strcmp(name, "--brief") == 0)
             out->brief = true;
+        else if (strcmp(name, "--load") == 0)
+            out->loaded = true;
+        else if (value && strcmp(name, "--repeat") == 0)
+            out->repeats = atoi(arguments[++k]);
+        else if (value && strcmp(name, "--random") == 0)
+            out->random = atoi(arguments[++k]);
+        else if (value && strcmp(name, "--seed") == 0)
+            out->seed = strtoull(arguments[++k], NULL, 10);
         else if (value && strcmp(name, "--build") == 0)
             out->build_dir = arguments[++k];
         else if (value && strcmp(name, "--run") == 0)
@@ -336,7 +392,8 @@ static bool read_options(int count, char **arguments, Options *out)
             return false;
     }
     const bool cuda = strncmp(out->device, "cuda", 4) == 0;
-    return out->jobs > 0 && !(out->build_dir && out->run_dir) && (!cuda || out->run_dir);
+    return out->jobs > 0 && out->repeats > 0 && out->random >= 0 &&
+           !(out->build_dir && out->run_dir) && (!cuda || out->run_dir);
 }
 
 /// Whether the device is there; asked with the first module that is selected.
@@ -349,8 +406,8 @@ static bool device_is_missing(Arena *arena, const Run *run)
         char message[200];
         Runner runner;
         const rnnc_status status =
-            runner_open(&runner, &run->cases.items[k],
-                        module_path(arena, run, &run->cases.items[k]), &options, message);
+            runner_open(&runner, &run->cases.items[k].network,
+                        module_path(arena, run, &run->cases.items[k].network), &options, message);
         if (status == RNNC_OK)
             runner_close(&runner);
         else
@@ -365,14 +422,18 @@ int main(int argument_count, char **arguments)
     Run run = {0};
     if (!read_options(argument_count, arguments, &run.options)) {
         fprintf(stderr, "usage: conform [--full] [--build DIR [--gpu] | --run DIR [--device D]] "
-                        "[--generated] [--brief] [--jobs N] [--filter TEXT]\n");
+                        "[--generated] [--brief] [--jobs N] [--filter TEXT]\n"
+                        "               [--random N [--seed S]] [--repeat N [--load]]\n");
         return 2;
     }
     Arena *arena = arena_create();
     char temporary[] = "/tmp/rnnc-conform-XXXXXX";
     const Options *options = &run.options;
     const bool carried = options->gpu || is_cuda(options);
-    run.cases = cases_make(arena, carried ? CASES_GPU : options->full ? CASES_FULL : CASES_QUICK);
+    run.cases = options->random ? cases_random(arena, options->seed, options->random)
+                                : cases_make(arena, carried         ? CASES_GPU
+                                                    : options->full ? CASES_FULL
+                                                                    : CASES_QUICK);
     run.folder = options->build_dir ? options->build_dir
                  : options->run_dir ? options->run_dir
                                     : mkdtemp(temporary);

@@ -1,5 +1,5 @@
 // Making networks: layers, weights drawn so that pre-activations are of order one and a recurrence
-// neither dies nor explodes, the spec as text, and the float64 answer for a sample.
+// neither dies nor explodes.
 #include "conform/network.h"
 
 #include <math.h>
@@ -38,56 +38,90 @@ static NetworkLayer *add_layer(Arena *arena, Network *network, NetworkKind kind)
     return layer;
 }
 
-static float *add_weight(Arena *arena, NetworkLayer *layer, const char *kind, int64_t rows,
-                         int64_t columns)
+static float *add_weight(Arena *arena, NetworkLayer *layer, const char *owner, const char *kind,
+                         int64_t rows, int64_t columns)
 {
     NetworkWeight *weight = &layer->weights[layer->weight_count++];
-    weight->name = arena_format(arena, "%s/%s", layer->name, kind);
+    weight->name = arena_format(arena, "%s/%s", owner, kind);
     weight->rows = rows;
     weight->columns = columns;
     weight->data = ARENA_ARRAY(arena, float, rows *(columns ? columns : 1));
     return weight->data;
 }
 
-void network_add_cell(Arena *arena, Network *network, const char *cell, int64_t units,
-                      int64_t projection, const ReferenceActivation activations[3])
+/// One direction of a cell layer: `owner` is "l0" or "l0/fw".
+static void add_direction(Arena *arena, Network *network, NetworkLayer *layer, int direction,
+                          const char *owner)
 {
-    NetworkLayer *layer = add_layer(arena, network, NETWORK_CELL);
-    const ReferenceFacts *facts = reference_facts(cell);
-    const int64_t outputs = projection ? projection : units;
-    ReferenceCell *of = &layer->cell;
+    const NetworkCell *options = &layer->options[direction];
+    const ReferenceActivation *own = options->activations;
+    const ReferenceFacts *facts = reference_facts(options->cell);
+    const int64_t units = options->units, heads = options->heads > 1 ? options->heads : 1;
+    ReferenceCell *of = &layer->cells[direction];
     *of = (ReferenceCell){.facts = facts, .inputs = layer->inputs, .units = units};
-    of->projection = projection;
-    of->activation = activations[0].name ? activations[0] : (ReferenceActivation){"tanh", 0, 0};
-    of->recurrent_activation =
-        activations[1].name ? activations[1] : (ReferenceActivation){"sigmoid", 0, 0};
-    of->output_activation = activations[2].name ? activations[2] : of->activation;
-    layer->outputs = outputs;
-    of->W = add_weight(arena, layer, "W", facts->gates * units, layer->inputs);
+    of->projection = options->projection;
+    of->heads = heads;
+    of->clip = options->clip;
+    of->input_forget = options->input_forget;
+    memcpy(of->zoneout, options->zoneout, sizeof of->zoneout);
+    of->activation = own[0].name ? own[0] : (ReferenceActivation){"tanh", 0, 0};
+    of->recurrent_activation = own[1].name ? own[1] : (ReferenceActivation){"sigmoid", 0, 0};
+    of->output_activation = own[2].name ? own[2] : of->activation;
+    of->W = add_weight(arena, layer, owner, "W", facts->gates * units, layer->inputs);
     if (facts->recurrent_gates)
-        of->R = add_weight(arena, layer, "R", facts->recurrent_gates * units, outputs);
+        of->R = add_weight(arena, layer, owner, "R", facts->recurrent_gates * units,
+                           reference_outputs(of) / heads);
     if (network->bias)
-        of->b = add_weight(arena, layer, "b", facts->gates * units, 0);
+        of->b = add_weight(arena, layer, owner, "b", facts->biases * units, 0);
     if (network->bias && facts->recurrent_bias)
-        of->rb = add_weight(arena, layer, "rb", units, 0);
+        of->rb = add_weight(arena, layer, owner, "rb", units, 0);
     if (facts->peepholes)
-        of->p = add_weight(arena, layer, "p", facts->peepholes * units, 0);
-    if (projection)
-        of->P = add_weight(arena, layer, "P", projection, units);
+        of->p = add_weight(arena, layer, owner, "p", facts->peepholes * units, 0);
+    if (options->projection)
+        of->P = add_weight(arena, layer, owner, "P", options->projection, units);
     for (int k = 0; k < facts->state_count; k++) {
         NetworkState *state = &network->states[network->state_count++];
-        state->name = arena_format(arena, "%s/%s", layer->name, facts->states[k]);
+        state->name = arena_format(arena, "%s/%s", owner, facts->states[k]);
         state->layer = network->layer_count - 1;
+        state->direction = direction;
         state->index = k;
         state->size = reference_state_size(of, k);
     }
 }
 
-void network_add_embedding(Arena *arena, Network *network, int64_t width)
+void network_add_recurrent(Arena *arena, Network *network, const NetworkCell *options,
+                           const NetworkCell *backward)
+{
+    NetworkLayer *layer = add_layer(arena, network, NETWORK_CELL);
+    layer->options[0] = *options;
+    layer->options[1] = backward ? *backward : *options;
+    layer->own_backward = backward != NULL;
+    layer->direction_count = options->direction == NETWORK_BIDIRECTIONAL ? 2 : 1;
+    for (int d = 0; d < layer->direction_count; d++)
+        add_direction(arena, network, layer, d,
+                      layer->direction_count == 1
+                          ? layer->name
+                          : arena_format(arena, "%s/%s", layer->name, d ? "bw" : "fw"));
+    layer->outputs = reference_outputs(&layer->cells[0]);
+    if (layer->direction_count == 2 && options->merge == NETWORK_CONCAT)
+        layer->outputs += reference_outputs(&layer->cells[1]);
+}
+
+void network_add_cell(Arena *arena, Network *network, const char *cell, int64_t units,
+                      int64_t projection, const ReferenceActivation activations[3])
+{
+    NetworkCell options = {.cell = cell, .units = units, .projection = projection};
+    memcpy(options.activations, activations, sizeof options.activations);
+    network_add_recurrent(arena, network, &options, NULL);
+}
+
+void network_add_embedding(Arena *arena, Network *network, int64_t width, bool mask_zero)
 {
     NetworkLayer *layer = add_layer(arena, network, NETWORK_EMBEDDING);
+    layer->mask_zero = mask_zero;
+    network->own_mask |= mask_zero;
     layer->outputs = width;
-    add_weight(arena, layer, "E", layer->inputs, width);
+    add_weight(arena, layer, layer->name, "E", layer->inputs, width);
 }
 
 void network_add_dense(Arena *arena, Network *network, int64_t outputs,
@@ -96,8 +130,30 @@ void network_add_dense(Arena *arena, Network *network, int64_t outputs,
     NetworkLayer *layer = add_layer(arena, network, NETWORK_DENSE);
     layer->outputs = outputs;
     layer->activation = activation;
-    add_weight(arena, layer, "W", outputs, layer->inputs);
-    add_weight(arena, layer, "b", outputs, 0);
+    add_weight(arena, layer, layer->name, "W", outputs, layer->inputs);
+    add_weight(arena, layer, layer->name, "b", outputs, 0);
+}
+
+void network_add_dropout(Arena *arena, Network *network, double rate)
+{
+    NetworkLayer *layer = add_layer(arena, network, NETWORK_DROPOUT);
+    layer->outputs = layer->inputs;
+    layer->rate = rate;
+}
+
+void network_add_activation(Arena *arena, Network *network, ReferenceActivation activation)
+{
+    NetworkLayer *layer = add_layer(arena, network, NETWORK_ACTIVATION);
+    layer->outputs = layer->inputs;
+    layer->activation = activation;
+}
+
+void network_add_masking(Arena *arena, Network *network, double value)
+{
+    NetworkLayer *layer = add_layer(arena, network, NETWORK_MASKING);
+    layer->outputs = layer->inputs;
+    layer->mask_value = value;
+    network->own_mask = true;
 }
 
 /// Half-width of the uniform draw. W gives W*x a deviation near 1/2 for x in (-1.5, 1.5); R keeps
@@ -119,6 +175,14 @@ static double weight_width(const Network *network, const NetworkWeight *weight)
     }
 }
 
+/// The gains of layer norms lie around 1.
+static double weight_middle(const NetworkLayer *layer, const NetworkWeight *weight)
+{
+    const bool gains = layer->kind == NETWORK_CELL && strrchr(weight->name, '/')[1] == 'p' &&
+                       strcmp(layer->options[0].cell, "layer_norm_lstm") == 0;
+    return gains ? 1.0 : 0.0;
+}
+
 void network_draw(Arena *arena, Network *network)
 {
     for (int l = 0; l < network->layer_count; l++) {
@@ -128,8 +192,9 @@ void network_draw(Arena *arena, Network *network)
             const double width = weight_width(network, weight);
             const int64_t count = weight->rows * (weight->columns ? weight->columns : 1);
             uint64_t state = random_seed(arena_format(arena, "%s:%s", network->name, weight->name));
+            const double middle = weight_middle(layer, weight);
             for (int64_t k = 0; k < count; k++)
-                weight->data[k] = (float)random_uniform(&state, -width, width);
+                weight->data[k] = (float)(middle + random_uniform(&state, -width, width));
         }
     }
 }
@@ -139,91 +204,41 @@ bool network_tokens(const Network *network)
     return network->layers[0].kind == NETWORK_EMBEDDING;
 }
 
-int64_t network_outputs(const Network *network)
-{
-    return network->layers[network->layer_count - 1].outputs;
-}
-
-int64_t network_output_count(const Network *network, int64_t batch, int64_t timesteps)
-{
-    return batch * (network->sequences ? timesteps : 1) * network_outputs(network);
-}
-
-static bool has_parameters(const ReferenceActivation *activation)
-{
-    static const char *const with_one[] = {"leaky_relu", "elu", "celu", "thresholded_relu"};
-    static const char *const with_two[] = {"affine", "scaled_tanh"};
-    for (size_t k = 0; k < sizeof with_one / sizeof *with_one; k++)
-        if (strcmp(with_one[k], activation->name) == 0)
-            return true;
-    for (size_t k = 0; k < sizeof with_two / sizeof *with_two; k++)
-        if (strcmp(with_two[k], activation->name) == 0)
-            return true;
-    return false;
-}
-
-static void print_activation(Text *out, const char *key, const ReferenceActivation *activation)
-{
-    const bool two =
-        strcmp(activation->name, "affine") == 0 || strcmp(activation->name, "scaled_tanh") == 0;
-    if (!has_parameters(activation))
-        text_addf(out, ", %s: %s", key, activation->name);
-    else if (two)
-        text_addf(out, ", %s: {%s: [%.17g, %.17g]}", key, activation->name, activation->a,
-                  activation->b);
-    else
-        text_addf(out, ", %s: {%s: %.17g}", key, activation->name, activation->a);
-}
-
-/// Whether a later layer is a cell: then this one must return its sequence.
-static bool cell_follows(const Network *network, int l)
+bool network_layer_sequences(const Network *network, int l)
 {
     for (int k = l + 1; k < network->layer_count; k++)
         if (network->layers[k].kind == NETWORK_CELL)
             return true;
-    return false;
+    return network->sequences;
 }
 
-static void print_layer(const Network *network, int l, Text *out)
+static const NetworkLayer *last_layer(const Network *network)
 {
-    const NetworkLayer *layer = &network->layers[l];
-    if (layer->kind == NETWORK_EMBEDDING) {
-        text_addf(out, "  - {embedding: %ld, name: %s}\n", (long)layer->outputs, layer->name);
-        return;
-    }
-    if (layer->kind == NETWORK_DENSE) {
-        text_addf(out, "  - {dense: {units: %ld", (long)layer->outputs);
-        print_activation(out, "activation", &layer->activation);
-        text_addf(out, "}, name: %s}\n", layer->name);
-        return;
-    }
-    const ReferenceCell *cell = &layer->cell;
-    text_addf(out, "  - {cell: %s, units: %ld, name: %s", cell->facts->name, (long)cell->units,
-              layer->name);
-    if (cell->projection)
-        text_addf(out, ", projection: %ld", (long)cell->projection);
-    if (network->sequences || cell_follows(network, l))
-        text_add(out, ", return_sequences: true");
-    if (!network->bias)
-        text_add(out, ", use_bias: false");
-    if (strcmp(cell->activation.name, "tanh") != 0)
-        print_activation(out, "activation", &cell->activation);
-    if (strcmp(cell->recurrent_activation.name, "sigmoid") != 0)
-        print_activation(out, "recurrent_activation", &cell->recurrent_activation);
-    if (strcmp(cell->output_activation.name, cell->activation.name) != 0)
-        print_activation(out, "output_activation", &cell->output_activation);
-    text_add(out, "}\n");
+    return &network->layers[network->layer_count - 1];
 }
 
-static void print_spec(const Network *network, const char *convention, Text *out)
+int network_output_count(const Network *network)
 {
-    text_addf(out, "rnnc: 1\nname: conform\n");
-    text_addf(out, "input: {%s: %ld, batch: any, timesteps: any}\nlayers:\n",
-              network_tokens(network) ? "tokens" : "features", (long)network->inputs);
-    for (int l = 0; l < network->layer_count; l++)
-        print_layer(network, l, out);
-    text_addf(out, "compile: {precision: %s}\n", network->precision);
-    text_addf(out, "weights: {file: %s.safetensors, convention: %s}\n", network->name, convention);
+    const NetworkLayer *last = last_layer(network);
+    return last->direction_count == 2 && last->options[0].merge == NETWORK_NONE ? 2 : 1;
+}
+
+const char *network_output_name(const Network *network, int output)
+{
+    static const char *const both[] = {"y/fw", "y/bw"};
+    return network_output_count(network) == 1 ? "y" : both[output];
+}
+
+int64_t network_output_width(const Network *network, int output)
+{
+    const NetworkLayer *last = last_layer(network);
+    return network_output_count(network) == 1 ? last->outputs
+                                              : reference_outputs(&last->cells[output]);
+}
+
+int64_t network_output_elems(const Network *network, int output, int64_t batch, int64_t timesteps)
+{
+    return batch * (network->sequences ? timesteps : 1) * network_output_width(network, output);
 }
 
 bool network_write_weights(Arena *arena, Diags *diags, const Network *network, const char *folder)
@@ -248,7 +263,7 @@ const char *network_write(Arena *arena, Diags *diags, const Network *network, co
                           const char *convention)
 {
     Text spec = {.arena = arena};
-    print_spec(network, convention, &spec);
+    network_print(network, convention, &spec);
     const char *path = arena_format(arena, "%s/%s.yaml", folder, network->name);
     return file_write(arena, diags, path, text_string(&spec), spec.length) ? path : NULL;
 }

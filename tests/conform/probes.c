@@ -189,6 +189,8 @@ static void run(Arena *arena, const Probe *probe, const Network *network, const 
         if (probe->initial[0].count)
             initial[s] = fill(arena, &probe->initial[s], probe->batch * probe->units);
     }
+    const RunnerInput input = {
+        .batch = probe->batch, .timesteps = probe->timesteps, .x = x, .initial = initial};
     char message[200];
     Runner runner;
     const char *path = arena_format(arena, "%s/%s.so", folder, network->name);
@@ -197,9 +199,8 @@ static void run(Arena *arena, const Probe *probe, const Network *network, const 
     const char *runs = layer ? rnnc_session_variant(runner.session, layer, NULL) : NULL;
     if (variant && (status == RNNC_UNAVAILABLE || (runs && strcmp(runs, variant) != 0))) {
         counts->skipped++;
-    } else if (status != RNNC_OK || !runner_run(&runner, probe->batch, probe->timesteps, x,
-                                                (size_t)(steps * probe->inputs) * sizeof(float),
-                                                initial, y, final, message)) {
+    } else if (status != RNNC_OK ||
+               runner_run(&runner, &input, (float *const[]){y}, final, message) != RNNC_OK) {
         printf("FAIL %s %s: %s\n", probe->id, label, message);
         counts->failed++;
     } else if (compare(probe, network, label, y, final)) {
