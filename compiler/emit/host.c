@@ -165,8 +165,7 @@ static void print_phases(Text *out, const Layer *layer)
         text_addf(out, "0}, %d, %d, %lld, %lld, %lld, %d},\n", phase->operand_is_state,
                   phase->row_count ? phase->operand : 0, (long long)depth,
                   (long long)layer_domain_size(layer, phase->domain),
-                  phase->matrix == MATRIX_R && phase->row_count ? (long long)layer->heads : 1,
-                  phase->norm_count);
+                  (long long)layer_phase_heads(layer, phase), phase->norm_count);
     }
 }
 

@@ -41,6 +41,16 @@ static void refuse_missing_sequence(Builder *builder, const SpecLayer *spec)
     diag_help(diag, "add return_sequences: true to '%s'", earlier->name.text);
 }
 
+int64_t layer_phase_heads(const Layer *layer, const CellPhase *phase)
+{
+    return phase->matrix == MATRIX_R && phase->row_count > 0 ? layer->heads : 1;
+}
+
+int64_t layer_phase_columns(const Layer *layer, const CellPhase *phase)
+{
+    return layer_domain_size(layer, phase->operand_domain) / layer_phase_heads(layer, phase);
+}
+
 static View new_value(Builder *builder, int64_t width)
 {
     return (View){builder->value_count++, 0, width};
@@ -144,7 +154,7 @@ static Layer cell_layer(Builder *builder, const SpecLayer *spec, const Cell *cel
                    .heads = cell->R.count ? spec->heads.value : 1,
                    .cell = cell};
     if (draws(builder, spec)) {
-        layer.recurrent_dropout = spec->recurrent_dropout.value;
+        layer.recurrent_dropout = cell->R.count ? spec->recurrent_dropout.value : 0;
         layer.dropout_index = builder->draw_count++;
     }
     layer.outputs = layer_domain_size(&layer, cell->states[0].domain);

@@ -80,6 +80,10 @@ typedef struct {
 /// Size of a state or product vector of this layer.
 int64_t layer_domain_size(const Layer *layer, Domain domain);
 
+/// Diagonal blocks of a phase's matrix, and its stored columns: the operand's values of one block.
+int64_t layer_phase_heads(const Layer *layer, const CellPhase *phase);
+int64_t layer_phase_columns(const Layer *layer, const CellPhase *phase);
+
 /// "cell", "embedding", ...
 const char *layer_kind_name(LayerKind kind);
 

@@ -75,10 +75,19 @@ static void warn_of_unused(Diags *diags, const SpecLayer *spec, const Cell *cell
                                "'%s' has no effect: the cell '%s' does not use it", given[i].key,
                                cell->name),
                       "remove it, or choose a cell that has one");
-    if (spec->heads.value > 1 && cell->R.count == 0)
-        diag_help(diag_add(diags, DIAG_W0501, spec->heads.span,
-                           "'heads' has no effect: the cell '%s' has no matrix R", cell->name),
-                  "remove it");
+    const struct {
+        const char *key;
+        bool given;
+        Span span;
+    } of_matrix[] = {
+        {"heads", spec->heads.value > 1, spec->heads.span},
+        {"recurrent_dropout", spec->recurrent_dropout.value > 0, spec->recurrent_dropout.span}};
+    for (size_t i = 0; i < sizeof of_matrix / sizeof *of_matrix && cell->R.count == 0; i++)
+        if (of_matrix[i].given)
+            diag_help(diag_add(diags, DIAG_W0501, of_matrix[i].span,
+                               "'%s' has no effect: the cell '%s' has no matrix R",
+                               of_matrix[i].key, cell->name),
+                      "remove it");
 }
 
 /// Activations of the spec; false with a diagnostic where one is unknown.

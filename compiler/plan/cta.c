@@ -8,7 +8,8 @@ enum {
     LANES_MAX = 32,
     RING_MAX = 8,
     RING_BYTES_MAX = 24 * 1024,
-    WEIGHTS_IN_LINE_MAX = 1024 ///< of one thread: beyond, a step is too long to write out
+    WEIGHTS_IN_LINE_MAX = 1024, ///< of one thread: beyond, a step is too long to write out
+    NORM_BYTES = 2048           ///< of shared memory left for the sums of a cell's norms
 };
 
 /// Registers of a thread that hold no weights: addresses, sums, the pointwise part.
@@ -71,10 +72,12 @@ static CtaLayout layout_with(const PlanContext *context, int lanes)
         const CellPhase *phase = &cell->phases[p];
         if (phase->row_count == 0)
             continue;
-        int64_t depth = round_up(layer_domain_size(layer, phase->operand_domain), 4 * lanes);
+        // One unit multiplies the values of its head, and each head's are padded.
+        const int64_t depth = round_up(layer_phase_columns(layer, phase), 4 * lanes);
+        const int64_t heads = layer_phase_heads(layer, phase);
         chunks += depth / (4 * lanes) * phase->row_count;
         operand_chunks += depth / (4 * lanes);
-        layout.shared_bytes += 2 * 4 * depth;
+        layout.shared_bytes += 2 * 4 * depth * heads;
     }
     layout.chunks = (int)chunks;
     layout.register_chunks = registers_for_weights(layer, layout.threads) / (int)(chunk_bytes / 4);
@@ -101,12 +104,21 @@ static int ctas_per_sm(const PlanContext *context, const CtaLayout *layout)
     return count > 1 ? (int)count : 1;
 }
 
+static bool has_norms(const Cell *cell)
+{
+    for (int p = 0; p < cell->phase_count; p++)
+        if (cell->phases[p].norm_count > 0)
+            return true;
+    return false;
+}
+
 bool cta_layout(const PlanContext *context, bool registers_only, CtaLayout *out)
 {
     const int64_t widest = context->layer->projection > context->layer->units
                                ? context->layer->projection
                                : context->layer->units;
-    const int64_t room = context->device->shared_bytes_per_cta;
+    const int64_t room =
+        context->device->shared_bytes_per_cta - (has_norms(context->layer->cell) ? NORM_BYTES : 0);
     bool found = false, any = false;
     *out = (CtaLayout){.shared_bytes = INT64_MAX};
     for (int lanes = 1; lanes <= LANES_MAX && widest * lanes <= THREADS_MAX; lanes *= 2) {

@@ -42,6 +42,9 @@ static const struct {
     {"cell: lstm, units: 5, projection: 3", 2, 2, 3},
     {"cell: lstm, units: 5, recurrent_dropout: 0.2", 2, 2, 0},
     {"cell: gru, units: 5", 3, 2, 0},
+    {"cell: lstm, units: 5, go_backwards: true", 2, 2, 0},
+    {"cell: lstm, units: 5, direction: reverse, zero_output_for_mask: true", 2, 2, 0},
+    {"cell: lstm, units: 5, heads: 1, zoneout: 0, input_forget: false", 2, 2, 0},
     {"cell: gru, units: 5, reset_after: true", 3, 2, 0},
 };
 
@@ -89,6 +92,18 @@ static const struct {
     {"cell: slstm, units: 5", "", "100", "cell: slstm (cuDNN has no exponential gating)", 4, 0},
     {"cell: lstm, units: 5, projection: 5", "", "100",
      "projection: 5 (cuDNN projects to fewer than the 5 units only)", 4, 0},
+    {"cell: lstm, units: 5, clip: 2.5", "", "100",
+     "clip: 2.5 (cuDNN clips the cell state, not the arguments of activations)", 4, 34},
+    {"cell: lstm, units: 5, input_forget: true", "", "100",
+     "input_forget: true (cuDNN's LSTM does not couple the input and forget gates)", 4, 42},
+    {"cell: lstm, units: 5, zoneout: 0.5", "", "100", "zoneout: 0.5 (cuDNN has no zoneout)", 4, 37},
+    {"cell: lstm, units: 5, zoneout: {h: 0, c: 0.25}", "", "100",
+     "zoneout of c: 0.25 (cuDNN has no zoneout)", 4, 44},
+    {"cell: lstm, units: 6, heads: 3", "", "100", "heads: 3 (cuDNN's recurrent matrices are full)",
+     4, 35},
+    {"cell: lstm, units: 5, recurrent_dropout: 0.2", ", dropout_at_inference: true", "100",
+     "recurrent_dropout: 0.2 (cuDNN has none, and the spec has `dropout_at_inference: true`)", 4,
+     47},
     {"cell: lstm, units: 5", "", "65536", "timesteps: 65536 (cuDNN takes fewer than 65536)", 2, 0},
     {"cell: lstm, units: 5", ", cudnn: never", "100", "cudnn: never (the spec forbids it)", 5, 0},
 };

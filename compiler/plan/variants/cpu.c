@@ -16,7 +16,7 @@ static void estimate(Arena *arena, const PlanContext *context, Choice *choice)
     const double flops_per_us = 50e3, stream_bytes_per_us = 30e3, near_bytes = 1 << 20;
     int64_t recurrent = layer->projection ? layer->projection : layer->units;
     double input = (double)(layer->cell->W.count * layer->units * layer->inputs);
-    double recurrence = (double)(layer->cell->R.count * layer->units * recurrent +
+    double recurrence = (double)(layer->cell->R.count * layer->units * recurrent / layer->heads +
                                  layer->projection * layer->units);
     double step_us = 2 * recurrence * (double)context->batch / flops_per_us;
     double stream_us = recurrence * 4 > near_bytes ? recurrence * 4 / stream_bytes_per_us : 0;

@@ -137,6 +137,34 @@ static void check_activations(Arena *arena, const Layer *layer, const struct Kno
                          &spec->output_activation, "output_activation", known->called, reasons);
 }
 
+/// Keys that rewrite a cell's equations, cut its matrix or drop what it multiplies.
+static void check_keys(Arena *arena, const Layer *layer, Reasons *reasons)
+{
+    const SpecLayer *spec = layer->spec;
+    if (spec->clip.value > 0)
+        reason_add(arena, reasons, spec->clip.span,
+                   "clip: %g (cuDNN clips the cell state, not the arguments of activations)",
+                   spec->clip.value);
+    if (spec->input_forget.value)
+        reason_add(arena, reasons, spec->input_forget.span,
+                   "input_forget: true (cuDNN's LSTM does not couple the input and forget gates)");
+    for (int i = 0; i < spec->zoneout_count; i++) {
+        const SpecZoneout *zoneout = &spec->zoneouts[i];
+        if (zoneout->rate > 0)
+            reason_add(arena, reasons, zoneout->span, "zoneout%s%s: %g (cuDNN has no zoneout)",
+                       zoneout->state ? " of " : "", zoneout->state ? zoneout->state : "",
+                       zoneout->rate);
+    }
+    if (layer->heads > 1)
+        reason_add(arena, reasons, spec->heads.span,
+                   "heads: %lld (cuDNN's recurrent matrices are full)", (long long)layer->heads);
+    if (layer->recurrent_dropout > 0)
+        reason_add(arena, reasons, spec->recurrent_dropout.span,
+                   "recurrent_dropout: %g (cuDNN has none, and the spec has "
+                   "`dropout_at_inference: true`)",
+                   layer->recurrent_dropout);
+}
+
 static void check(Arena *arena, const PlanContext *context, Reasons *reasons)
 {
     const Layer *layer = context->layer;
@@ -153,9 +181,7 @@ static void check(Arena *arena, const PlanContext *context, Reasons *reasons)
         reason_add(arena, reasons, spec->projection.span,
                    "projection: %lld (cuDNN projects to fewer than the %lld units only)",
                    (long long)layer->projection, (long long)layer->units);
-    if (spec->go_backwards.value)
-        reason_add(arena, reasons, spec->go_backwards.span,
-                   "go_backwards: true (cuDNN has no single backward direction)");
+    check_keys(arena, layer, reasons);
     if (model->timesteps >= FIRST_REFUSED_TIMESTEPS && layer->sequence_in)
         reason_add(arena, reasons, model->spec->timesteps.span,
                    "timesteps: %lld (cuDNN takes fewer than %d)", (long long)model->timesteps,

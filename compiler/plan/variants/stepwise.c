@@ -18,7 +18,7 @@ static double phase_us(const PlanContext *context, const CellPhase *phase)
                         : context->precision == PRECISION_TF32  ? device->fp16_flops_per_ns / 4
                                                                 : device->fp16_flops_per_ns / 2;
     const double weights = (double)(phase->row_count * layer_domain_size(layer, phase->domain) *
-                                    layer_domain_size(layer, phase->operand_domain));
+                                    layer_phase_columns(layer, phase));
     const double bytes = weights * operand_bytes(context->precision);
     const double flops_us = 2.0 * weights * (double)context->batch / (0.5 * peak) / 1e3;
     const double bytes_per_ns = bytes > 0.7 * (double)device->l2_bytes
@@ -39,7 +39,7 @@ static void estimate(Arena *arena, const PlanContext *context, Choice *choice)
         step_us += phase_us(context, phase);
         if (phase->row_count > 0)
             choice->packed_bytes += phase->row_count * layer_domain_size(layer, phase->domain) *
-                                    layer_domain_size(layer, phase->operand_domain) *
+                                    layer_phase_columns(layer, phase) *
                                     operand_bytes(context->precision);
     }
     choice->threads = 128;
