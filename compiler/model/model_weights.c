@@ -1,6 +1,7 @@
 // Weights of a model: see model_weights.h.
 #include "model/model_weights.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -53,15 +54,27 @@ void model_name_weights(Arena *arena, Layer *layer)
     name_weight(arena, layer, WEIGHT_b, layer->spec->use_bias.value ? layer->outputs : 0, 1);
 }
 
-static int gate_count(const Layer *layer, int kind)
+/// The gates that a tensor stacks; NULL: it stacks none.
+static const GateList *gates_of(const Layer *layer, int kind)
 {
     const Cell *cell = layer->cell;
     if (!cell)
-        return 1;
-    const int counts[WEIGHT_COUNT] = {
-        [WEIGHT_W] = cell->W.count,   [WEIGHT_R] = cell->R.count, [WEIGHT_b] = cell->b.count,
-        [WEIGHT_rb] = cell->rb.count, [WEIGHT_p] = cell->p.count, [WEIGHT_P] = 1};
-    return counts[kind];
+        return NULL;
+    const GateList *const lists[WEIGHT_COUNT] = {[WEIGHT_W] = &cell->W,
+                                                 [WEIGHT_R] = &cell->R,
+                                                 [WEIGHT_b] = &cell->b,
+                                                 [WEIGHT_rb] = &cell->rb,
+                                                 [WEIGHT_p] = &cell->p};
+    return lists[kind];
+}
+
+/// Of a bidirectional layer's name, "enc/bw" or "enc/0/bw"; a name in a spec has no slash.
+static WantedSide side_of(const char *name)
+{
+    const char *last = strrchr(name, '/');
+    if (last && strcmp(last, "/fw") == 0)
+        return SIDE_FORWARD;
+    return last && strcmp(last, "/bw") == 0 ? SIDE_BACKWARD : SIDE_NONE;
 }
 
 static const char *wanted_cell(const Layer *layer)
@@ -73,19 +86,32 @@ static const char *wanted_cell(const Layer *layer)
 
 static WantedLayer want(Arena *arena, Layer *layer)
 {
+    WantedSide side = side_of(layer->name);
+    const char *base = layer->name;
+    if (side != SIDE_NONE)
+        base = arena_copy(arena, base, strlen(base) - strlen("/fw"));
     WantedLayer wanted = {.layer = layer->name,
-                          .stack = layer->spec->name.text,
+                          .base = base,
+                          .stack = arena_copy(arena, base, strcspn(base, "/")),
                           .stack_index = layer->stack_index,
+                          .side = side,
                           .cell = wanted_cell(layer),
-                          .last_only_bias_n = layer->cell && layer->cell->rb.count > 0};
+                          .last_only_bias_n = layer->cell && layer->cell->rb.count > 0,
+                          .heads = layer->heads};
     for (int kind = 0; kind < WEIGHT_COUNT; kind++) {
         Weight *weight = &layer->weights[kind];
         if (!weight->name)
             continue;
         float *data = ARENA_ARRAY(arena, float, weight->rows * weight->columns);
         weight->data = data;
-        wanted.tensors[wanted.tensor_count++] = (struct WantedTensor){
-            kinds[kind], weight->rows, weight->columns, gate_count(layer, kind), data};
+        const GateList *gates = gates_of(layer, kind);
+        wanted.tensors[wanted.tensor_count++] =
+            (struct WantedTensor){.kind = kinds[kind],
+                                  .rows = weight->rows,
+                                  .columns = weight->columns,
+                                  .gate_count = gates ? gates->count : 1,
+                                  .data = data,
+                                  .gates = gates ? gates->names : NULL};
     }
     return wanted;
 }
@@ -129,8 +155,13 @@ bool model_fill_weights(Arena *arena, Diags *diags, Model *model)
     }
     const char *path = file_beside(arena, spec->path, spec->weights_file.text);
     const Safetensors *file = safetensors_open(arena, diags, path, spec->weights_file.span);
-    WeightsConvention convention =
-        spec->convention == CONVENTION_PYTORCH ? WEIGHTS_PYTORCH : WEIGHTS_CANONICAL;
-    return file && weights_fill(arena, diags, spec->weights_file.span, file, convention,
-                                spec->weights_prefix.text, wanted, count);
+    static const WeightsConvention conventions[] = {
+        [CONVENTION_CANONICAL] = WEIGHTS_CANONICAL,
+        [CONVENTION_PYTORCH] = WEIGHTS_PYTORCH,
+        [CONVENTION_KERAS] = WEIGHTS_KERAS,
+        [CONVENTION_ONNX] = WEIGHTS_ONNX,
+    };
+    return file &&
+           weights_fill(arena, diags, spec->weights_file.span, file, conventions[spec->convention],
+                        spec->weights_prefix.text, wanted, count);
 }

@@ -1,4 +1,4 @@
-// Weights: both conventions against small files written by hand, every fault's words, and drawing:
+// Weights: every convention against small files written by hand, every fault's words, and drawing:
 // Philox against Random123's known answers, bounds, moments, and independence of layers.
 #include <check.h>
 #include <math.h>
@@ -15,7 +15,7 @@
 typedef struct {
     const char *name;
     int dim_count;
-    int64_t dims[2];
+    int64_t dims[3];
     float first;
     const char *dtype;
 } Given;
@@ -24,7 +24,9 @@ static const Safetensors *file_of(const Given *given, int count)
 {
     SafetensorsEntry *entries = ARENA_ARRAY(arena, SafetensorsEntry, count);
     for (int i = 0; i < count; i++) {
-        int64_t elems = given[i].dims[0] * (given[i].dim_count == 2 ? given[i].dims[1] : 1);
+        int64_t elems = 1;
+        for (int j = 0; j < given[i].dim_count; j++)
+            elems *= given[i].dims[j];
         float *values = ARENA_ARRAY(arena, float, elems);
         for (int64_t j = 0; j < elems; j++)
             values[j] = given[i].first + (float)j;
@@ -40,10 +42,26 @@ static const Safetensors *file_of(const Given *given, int count)
     return file;
 }
 
+/// Wants a tensor of the gates named by the letters of `gates` (none: no gates).
+static void want_gates(WantedLayer *layer, const char *kind, int64_t rows, int64_t columns,
+                       const char *gates)
+{
+    int count = (int)strlen(gates);
+    const char **names = count ? ARENA_ARRAY(arena, const char *, count) : NULL;
+    for (int i = 0; i < count; i++)
+        names[i] = arena_copy(arena, gates + i, 1);
+    layer->tensors[layer->tensor_count++] =
+        (struct WantedTensor){.kind = kind,
+                              .rows = rows,
+                              .columns = columns,
+                              .gate_count = count ? count : 1,
+                              .data = ARENA_ARRAY(arena, float, rows *columns),
+                              .gates = names};
+}
+
 static void want(WantedLayer *layer, const char *kind, int64_t rows, int64_t columns)
 {
-    layer->tensors[layer->tensor_count++] =
-        (struct WantedTensor){kind, rows, columns, 1, ARENA_ARRAY(arena, float, rows *columns)};
+    want_gates(layer, kind, rows, columns, "");
 }
 
 /// gru of 2 units on 3 inputs.
@@ -184,6 +202,231 @@ START_TEST(pytorch_has_no_peepholes)
 }
 END_TEST
 
+/// A layer of one unit and one input, with the gates in the order that `gates` says and a recurrent
+/// bias apart for `apart` ("" for none).
+static WantedLayer unit_layer(const char *cell, const char *layer, const char *gates,
+                              const char *apart)
+{
+    int64_t count = (int64_t)strlen(gates);
+    WantedLayer wanted = {.layer = layer, .cell = cell};
+    want_gates(&wanted, "W", count, 1, gates);
+    want_gates(&wanted, "R", count, 1, gates);
+    want_gates(&wanted, "b", count, 1, gates);
+    if (*apart)
+        want_gates(&wanted, "rb", (int64_t)strlen(apart), 1, apart);
+    return wanted;
+}
+
+static bool fill(const Given *given, int count, WeightsConvention convention, WantedLayer *layer)
+{
+    return weights_fill(arena, diags, (Span){0}, file_of(given, count), convention, NULL, layer, 1);
+}
+
+static void check_values(const WantedLayer *layer, const char *kind, const float *values)
+{
+    for (int i = 0; i < layer->tensor_count; i++) {
+        const struct WantedTensor *want = &layer->tensors[i];
+        for (int64_t j = 0; strcmp(want->kind, kind) == 0 && j < want->rows * want->columns; j++)
+            ck_assert_msg(want->data[j] == values[j], "%s[%d] is %g, not %g", kind, (int)j,
+                          (double)want->data[j], (double)values[j]);
+    }
+}
+
+START_TEST(keras_kernels_are_turned)
+{
+    const Given given[] = {{"enc/kernel", 2, {3, 8}, 0, 0},
+                           {"enc/lstm_cell/recurrent_kernel", 2, {2, 8}, 100, 0},
+                           {"enc/bias", 1, {8}, 200, 0}};
+    WantedLayer layer = {.layer = "enc", .cell = "lstm"};
+    want_gates(&layer, "W", 8, 3, "ifgo");
+    want_gates(&layer, "R", 8, 2, "ifgo");
+    want_gates(&layer, "b", 8, 1, "ifgo");
+    ck_assert(fill(given, 3, WEIGHTS_KERAS, &layer));
+    check_values(&layer, "W", (float[]){0, 8,  16, 1, 9,  17, 2, 10, 18, 3, 11, 19,
+                                        4, 12, 20, 5, 13, 21, 6, 14, 22, 7, 15, 23});
+    check_values(
+        &layer, "R",
+        (float[]){100, 108, 101, 109, 102, 110, 103, 111, 104, 112, 105, 113, 106, 114, 107, 115});
+    check_values(&layer, "b", (float[]){200, 201, 202, 203, 204, 205, 206, 207});
+}
+END_TEST
+
+/// Two units: Keras' columns z0 z1 r0 r1 h0 h1, two rows of bias.
+START_TEST(keras_gru_has_another_order_and_two_rows_of_bias)
+{
+    const Given given[] = {{"gru/kernel", 2, {1, 6}, 0, 0},
+                           {"gru/recurrent_kernel", 2, {2, 6}, 10, 0},
+                           {"gru/bias", 2, {2, 6}, 100, 0}};
+    WantedLayer layer = {.layer = "gru", .cell = "gru"};
+    want_gates(&layer, "W", 6, 1, "rzn");
+    want_gates(&layer, "R", 6, 2, "rzn");
+    want_gates(&layer, "b", 6, 1, "rzn");
+    want_gates(&layer, "rb", 2, 1, "n");
+    ck_assert(fill(given, 3, WEIGHTS_KERAS, &layer));
+    check_values(&layer, "W", (float[]){2, 3, 0, 1, 4, 5});
+    check_values(&layer, "R", (float[]){12, 18, 13, 19, 10, 16, 11, 17, 14, 20, 15, 21});
+    check_values(&layer, "b", (float[]){210, 212, 206, 208, 104, 105});
+    check_values(&layer, "rb", (float[]){110, 111});
+}
+END_TEST
+
+START_TEST(keras_bias_of_the_other_gru_is_named)
+{
+    const Given after[] = {{"g/kernel", 2, {1, 3}, 0, 0},
+                           {"g/recurrent_kernel", 2, {1, 3}, 0, 0},
+                           {"g/bias", 1, {3}, 0, 0}};
+    WantedLayer layer = unit_layer("gru", "g", "rzn", "n");
+    ck_assert(!fill(after, 3, WEIGHTS_KERAS, &layer));
+    ck_assert(printed_has("'g/bias' of layer 'g' (gru) is [3], but [2, 3] is wanted"));
+    ck_assert(printed_has("`reset_after: false`"));
+    Given before[3] = {after[0], after[1], {"g/bias", 2, {2, 3}, 0, 0}};
+    WantedLayer other = unit_layer("gru_before", "g", "rzn", "");
+    ck_assert(!fill(before, 3, WEIGHTS_KERAS, &other));
+    ck_assert(printed_has("'g/bias' of layer 'g' (gru_before) is [2, 3], but [3] is wanted"));
+    Given cudnn[3] = {after[0], after[1], {"g/bias", 1, {6}, 0, 0}};
+    ck_assert(!fill(cudnn, 3, WEIGHTS_KERAS, &layer));
+    ck_assert(printed_has("CuDNN layers"));
+}
+END_TEST
+
+START_TEST(keras_directions_have_several_names)
+{
+    const Given given[] = {{"enc/forward_rnn/simple_rnn_cell/kernel", 2, {1, 1}, 1, 0},
+                           {"enc/forward_rnn/simple_rnn_cell/recurrent_kernel", 2, {1, 1}, 2, 0},
+                           {"enc/forward_rnn/simple_rnn_cell/bias", 1, {1}, 3, 0},
+                           {"enc/bw/kernel", 2, {1, 1}, 4, 0},
+                           {"enc/simple_rnn_7/recurrent_kernel", 2, {1, 1}, 5, 0},
+                           {"enc/backward_rnn/simple_rnn_cell/bias", 1, {1}, 6, 0}};
+    WantedLayer layers[2] = {unit_layer("rnn", "enc/fw", "n", ""),
+                             unit_layer("rnn", "enc/bw", "n", "")};
+    layers[0].base = layers[1].base = "enc";
+    layers[0].side = SIDE_FORWARD;
+    layers[1].side = SIDE_BACKWARD;
+    ck_assert(
+        weights_fill(arena, diags, (Span){0}, file_of(given, 6), WEIGHTS_KERAS, NULL, layers, 2));
+    check_values(&layers[0], "b", (float[]){3});
+    check_values(&layers[1], "R", (float[]){5});
+    ck_assert(!printed_has("W0401"));
+}
+END_TEST
+
+START_TEST(keras_names_that_fit_twice_are_refused)
+{
+    const Given given[] = {{"c/kernel", 2, {1, 1}, 1, 0},
+                           {"c/rnn_cell/kernel", 2, {1, 1}, 1, 0},
+                           {"c/recurrent_kernel", 2, {1, 1}, 2, 0},
+                           {"c/bias", 1, {1}, 3, 0}};
+    WantedLayer layer = unit_layer("rnn", "c", "n", "");
+    ck_assert(!fill(given, 4, WEIGHTS_KERAS, &layer));
+    ck_assert(printed_has("both 'c/kernel' and 'c/rnn_cell/kernel' could be the kernel of layer"));
+}
+END_TEST
+
+START_TEST(keras_dense_and_embedding)
+{
+    const Given given[] = {{"m/out/kernel", 2, {2, 3}, 0, 0},
+                           {"m/out/bias", 1, {3}, 10, 0},
+                           {"m/emb/embeddings", 2, {4, 2}, 20, 0}};
+    WantedLayer layers[2] = {{.layer = "out", .cell = "dense"},
+                             {.layer = "emb", .cell = "embedding"}};
+    want(&layers[0], "W", 3, 2);
+    want(&layers[0], "b", 3, 1);
+    want(&layers[1], "E", 4, 2);
+    ck_assert(
+        weights_fill(arena, diags, (Span){0}, file_of(given, 3), WEIGHTS_KERAS, "m/", layers, 2));
+    check_values(&layers[0], "W", (float[]){0, 3, 1, 4, 2, 5});
+    check_values(&layers[0], "b", (float[]){10, 11, 12});
+    check_values(&layers[1], "E", (float[]){20, 21, 22, 23, 24, 25, 26, 27});
+}
+END_TEST
+
+START_TEST(onnx_lstm_with_peepholes_in_two_directions)
+{
+    const Given given[] = {{"enc/W", 3, {2, 4, 1}, 0, 0},
+                           {"enc/R", 3, {2, 4, 1}, 10, 0},
+                           {"enc/B", 2, {2, 8}, 100, 0},
+                           {"enc/P", 2, {2, 3}, 200, 0}};
+    WantedLayer layers[2] = {unit_layer("peephole_lstm", "enc/fw", "ifgo", ""),
+                             unit_layer("peephole_lstm", "enc/bw", "ifgo", "")};
+    for (int i = 0; i < 2; i++) {
+        want_gates(&layers[i], "p", 3, 1, "ifo");
+        layers[i].base = "enc";
+        layers[i].side = i ? SIDE_BACKWARD : SIDE_FORWARD;
+    }
+    ck_assert(
+        weights_fill(arena, diags, (Span){0}, file_of(given, 4), WEIGHTS_ONNX, NULL, layers, 2));
+    check_values(&layers[0], "W", (float[]){0, 2, 3, 1});
+    check_values(&layers[1], "R", (float[]){14, 16, 17, 15});
+    check_values(&layers[1], "b", (float[]){108 + 112, 110 + 114, 111 + 115, 109 + 113});
+    check_values(&layers[0], "p", (float[]){200, 202, 201});
+    check_values(&layers[1], "p", (float[]){203, 205, 204});
+}
+END_TEST
+
+START_TEST(onnx_gru_keeps_the_bias_of_n_apart_after_the_reset_only)
+{
+    const Given given[] = {
+        {"g/W", 3, {1, 3, 1}, 0, 0}, {"g/R", 3, {1, 3, 1}, 10, 0}, {"g/B", 2, {1, 6}, 100, 0}};
+    WantedLayer after = unit_layer("gru", "g", "rzn", "n");
+    WantedLayer before = unit_layer("gru_before", "g", "rzn", "");
+    ck_assert(fill(given, 3, WEIGHTS_ONNX, &after) && fill(given, 3, WEIGHTS_ONNX, &before));
+    check_values(&after, "W", (float[]){1, 0, 2});
+    check_values(&after, "b", (float[]){101 + 104, 100 + 103, 102});
+    check_values(&after, "rb", (float[]){105});
+    check_values(&before, "b", (float[]){101 + 104, 100 + 103, 102 + 105});
+}
+END_TEST
+
+START_TEST(onnx_faults_name_directions_and_biases)
+{
+    const Given given[] = {{"g/W", 3, {2, 1, 1}, 0, 0}, {"g/R", 2, {1, 1}, 10, 0}};
+    WantedLayer layer = unit_layer("rnn", "g", "n", "");
+    ck_assert(!fill(given, 2, WEIGHTS_ONNX, &layer));
+    ck_assert(printed_has("'g/W' of layer 'g' (rnn) is [2, 1, 1], but [1, 1, 1] is wanted"));
+    ck_assert(printed_has("write bidirectional"));
+    ck_assert(printed_has("'g/R' of layer 'g' (rnn) is [1, 1], but [1, 1, 1] is wanted"));
+    ck_assert(printed_has("a node without B is `use_bias: false`"));
+}
+END_TEST
+
+/// A user's cell file may be called `lstm` too: its gates tell.
+START_TEST(cells_that_a_convention_does_not_know)
+{
+    static const struct {
+        const char *cell, *gates;
+        WeightsConvention convention;
+        int heads;
+    } rows[] = {{"mgu", "fn", WEIGHTS_KERAS, 1},    {"lstm", "ifgq", WEIGHTS_KERAS, 1},
+                {"lstmp", "ifgo", WEIGHTS_ONNX, 1}, {"cifg_lstm", "igo", WEIGHTS_ONNX, 1},
+                {"lstm", "ifgo", WEIGHTS_ONNX, 2},  {"rnn", "n", WEIGHTS_KERAS, 2},
+                {"rnn", "n", WEIGHTS_PYTORCH, 2}};
+    const Given given[] = {{"c/kernel", 2, {1, 1}, 1, 0}};
+    WantedLayer layer = unit_layer(rows[_i].cell, "c", rows[_i].gates, "");
+    layer.heads = rows[_i].heads;
+    ck_assert(!fill(given, 1, rows[_i].convention, &layer));
+    ck_assert(printed_has("E0408"));
+    ck_assert(
+        printed_has(rows[_i].heads > 1 ? "the heads of layer 'c'" : "the weights of the cell"));
+}
+END_TEST
+
+START_TEST(pytorch_backward_direction_has_a_suffix)
+{
+    const Given given[] = {{"rnn.weight_ih_l1_reverse", 2, {1, 1}, 1, 0},
+                           {"rnn.weight_hh_l1_reverse", 2, {1, 1}, 2, 0},
+                           {"rnn.bias_ih_l1_reverse", 1, {1}, 3, 0},
+                           {"rnn.bias_hh_l1_reverse", 1, {1}, 4, 0}};
+    WantedLayer layer = unit_layer("rnn", "rnn/1/bw", "n", "");
+    layer.base = "rnn/1";
+    layer.stack = "rnn";
+    layer.stack_index = 1;
+    layer.side = SIDE_BACKWARD;
+    ck_assert(fill(given, 4, WEIGHTS_PYTORCH, &layer));
+    check_values(&layer, "R", (float[]){2});
+    check_values(&layer, "b", (float[]){7});
+}
+END_TEST
+
 /// Random123 1.14, tests/kat_vectors: philox4x32 10.
 static const struct {
     unsigned int counter[4], key[2], answer[4];
@@ -261,6 +504,17 @@ int main(void)
     tcase_add_test(tests, a_shape_names_wanted_and_found);
     tcase_add_test(tests, unused_tensors_are_warned_of);
     tcase_add_test(tests, pytorch_has_no_peepholes);
+    tcase_add_test(tests, keras_kernels_are_turned);
+    tcase_add_test(tests, keras_gru_has_another_order_and_two_rows_of_bias);
+    tcase_add_test(tests, keras_bias_of_the_other_gru_is_named);
+    tcase_add_test(tests, keras_directions_have_several_names);
+    tcase_add_test(tests, keras_names_that_fit_twice_are_refused);
+    tcase_add_test(tests, keras_dense_and_embedding);
+    tcase_add_test(tests, onnx_lstm_with_peepholes_in_two_directions);
+    tcase_add_test(tests, onnx_gru_keeps_the_bias_of_n_apart_after_the_reset_only);
+    tcase_add_test(tests, onnx_faults_name_directions_and_biases);
+    tcase_add_loop_test(tests, cells_that_a_convention_does_not_know, 0, 7);
+    tcase_add_test(tests, pytorch_backward_direction_has_a_suffix);
     tcase_add_loop_test(tests, philox_gives_the_known_answers, 0,
                         sizeof known_answers / sizeof known_answers[0]);
     tcase_add_test(tests, drawn_values_have_the_bounds_and_moments);
