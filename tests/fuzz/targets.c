@@ -217,8 +217,12 @@ static unsigned char *make_safetensors(size_t *out_size_bytes)
 static unsigned char *make_spec(size_t *out_size_bytes)
 {
     static const char text[] = "rnnc: 1\nname: s\n"
-                               "input: {features: 8, batch: any, timesteps: 10}\n"
-                               "layers:\n"
+                               "input: {features: 8, batch: 3, timesteps: 10}\n"
+                               "layers:\n  - {masking: -1}\n"
+                               "  - {bidirectional: {merge: sum, layer: {cell: rnn, units: 4, "
+                               "return_sequences: true, clip: 5}}, name: b}\n"
+                               "  - {cell: lstm, units: 4, heads: 2, zoneout: {h: 0.1, c: 1}, "
+                               "direction: reverse, stateful: true, return_sequences: true}\n"
                                "  - {cell: lstm, units: 4, activation: {affine: [0.5, 1]}}\n"
                                "  - cell: gru\n    units: 3\n    reset_after: false\n"
                                "  - {dropout: 0.2}\n  - {dense: {units: 2, activation: relu}}\n"

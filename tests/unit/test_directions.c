@@ -263,6 +263,105 @@ START_TEST(faults_are_seen_at_their_place)
 }
 END_TEST
 
+/// Appends one layer of a random kind that goes on with a sequence.
+static void add_random_layer(Text *text, int index, unsigned *random)
+{
+    static const char *const merges[] = {"concat", "sum", "mul", "ave"};
+    static const char *const drops[] = {"", ", dropout: 0.5"};
+    const int units = 1 + rand_r(random) % 9, depth = 1 + rand_r(random) % 3;
+    const char *drop = drops[rand_r(random) % 2];
+    switch (rand_r(random) % 4) {
+    case 0:
+        text_addf(text, "  - {dense: %d, name: n%d}\n", units, index);
+        break;
+    case 1:
+        text_addf(text, "  - {dropout: 0.5, name: n%d}\n", index);
+        break;
+    case 2:
+        text_addf(text,
+                  "  - {cell: rnn, units: %d, layers: %d, return_sequences: true%s, name: n%d}\n",
+                  units, depth, drop, index);
+        break;
+    default:
+        text_addf(text,
+                  "  - {bidirectional: {merge: %s, layer: {cell: rnn, units: %d, layers: %d, "
+                  "return_sequences: true%s}}, name: n%d}\n",
+                  merges[rand_r(random) % 4], units, depth, drop, index);
+    }
+}
+
+enum { SLOTS_MAX = 8 };
+
+/// Which layer's value lies in a buffer: its name, but that of the whole where both directions
+/// write one.
+static const char *value_name(const Read *read, const Layer *layer)
+{
+    const size_t length = strlen(layer->name);
+    const bool is_part = layer->out.width != layer->outputs && layer->kind == LAYER_CELL;
+    return is_part ? arena_copy(read->arena, layer->name, length - 3) : layer->name;
+}
+
+/// The value that layer `index` is to read, told from names alone.
+static const char *wanted_name(const Read *read, const Model *model, int index)
+{
+    const Layer *layer = &model->layers[index];
+    const char *base = layer->name, *dropout = arena_format(read->arena, "%s/dropout", base);
+    size_t length = strlen(base);
+    for (int i = 0; i < index; i++)
+        if (strcmp(model->layers[i].name, dropout) == 0)
+            return dropout;
+    if (length > 8 && strcmp(base + length - 8, "/dropout") == 0)
+        length -= 8;
+    if (length > 3 &&
+        (strncmp(base + length - 3, "/fw", 3) == 0 || strncmp(base + length - 3, "/bw", 3) == 0))
+        length -= 3;
+    int first = index;
+    while (first > 0 && strncmp(model->layers[first - 1].name, base, length) == 0 &&
+           strchr("/", model->layers[first - 1].name[length]))
+        first--;
+    return first ? value_name(read, &model->layers[first - 1]) : "x";
+}
+
+static void assert_reads(const View *view, const char *const held[], const char *wanted)
+{
+    ck_assert_int_lt(view->slot, SLOTS_MAX);
+    ck_assert_str_eq(view->slot < 0 ? "x" : held[view->slot], wanted);
+}
+
+/// Walks the layers as a session would: each finds in its buffer what it is to read, also where two
+/// run at once.
+START_TEST(buffers_hold_what_is_read)
+{
+    unsigned random = (unsigned)_i;
+    Text text = {.arena = arena_create()};
+    for (int i = 0, count = 1 + rand_r(&random) % 6; i < count; i++)
+        add_random_layer(&text, i, &random);
+    Read read = read_layers(text_string(&text), "compile: {dropout_at_inference: true}\n");
+    const Model *model = must_build(&read);
+    const char *held[SLOTS_MAX] = {NULL};
+    for (int i = 0; i < model->layer_count; i++) {
+        const Layer *layer = &model->layers[i];
+        if (layer->kind == LAYER_MERGE) {
+            assert_reads(&layer->in, held, arena_format(read.arena, "%s/fw", layer->name));
+            assert_reads(&layer->in2, held, arena_format(read.arena, "%s/bw", layer->name));
+            ck_assert_int_ne(layer->in2.slot, layer->out.slot);
+        } else {
+            assert_reads(&layer->in, held, wanted_name(&read, model, i));
+        }
+        ck_assert_int_ne(layer->in.slot, layer->out.slot);
+        if (layer->beside)
+            ck_assert_int_ne(layer[-1].in.slot, layer->out.slot);
+        if (layer->out.slot >= 0) {
+            ck_assert_int_le(layer->out.width, model->slot_widths[layer->out.slot]);
+            held[layer->out.slot] = value_name(&read, layer);
+        }
+    }
+    ck_assert_int_eq(model->layers[model->layer_count - 1].out.slot, SLOT_Y);
+    arena_destroy(read.arena);
+    arena_destroy(text.arena);
+}
+END_TEST
+
 START_TEST(masks_that_nothing_sees_are_named)
 {
     Read read = read_layers("  - {cell: gru, units: 4, return_sequences: true}\n"
@@ -293,6 +392,7 @@ int main(void)
     tcase_add_test(tests, modules_show_both_outputs_and_the_masks);
     tcase_add_loop_test(tests, faults_are_seen_at_their_place, 0,
                         (int)(sizeof faults / sizeof faults[0]));
+    tcase_add_loop_test(tests, buffers_hold_what_is_read, 1, 300);
     tcase_add_test(tests, masks_that_nothing_sees_are_named);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
