@@ -27,6 +27,7 @@ typedef struct {
     int count;
     int **of_choice;
     int *of_layer;
+    int sequence; ///< kernels of masks, merges and dropout; -1: the model needs none
 } Images;
 
 /// Prints and compiles every image for every arch (sm_NN), `jobs` at a time. Adds E07xx (the NVRTC

@@ -17,9 +17,8 @@ enum { THREADS_MAX = 64, LOG_BYTES_SHOWN = 2000 };
 static const char *const options[] = {"--std=c++17", "--ptxas-options=-v", "--restrict"};
 enum { OPTION_COUNT = sizeof options / sizeof *options };
 
-/// The image of `stub`, added where there is none like it; -1 for an empty stub.
-static int add_image(Arena *arena, Images *images, const char *layer, const char *variant,
-                     const Text *stub)
+/// The image of `stub`, added as `name` where there is none like it; -1 for an empty stub.
+static int add_image(Arena *arena, Images *images, const char *name, const Text *stub)
 {
     if (stub->length == 0)
         return -1;
@@ -29,7 +28,7 @@ static int add_image(Arena *arena, Images *images, const char *layer, const char
     Text option_lines = {.arena = arena};
     for (int i = 0; i < OPTION_COUNT; i++)
         text_addf(&option_lines, "%s%s", i ? "\n" : "", options[i]);
-    Image image = {.name = arena_format(arena, "%s.%s", layer, variant),
+    Image image = {.name = name,
                    .stub = text_string(stub),
                    .source = template_resolve(arena, text_string(stub)),
                    .options = text_string(&option_lines)};
@@ -60,12 +59,30 @@ static void print_layer(Arena *arena, const Plan *plan, int layer_index, Images 
             emit_cuda_cell(layer, plan->model->spec->precision, &stub);
         if (choice->variant->print_stub)
             choice->variant->print_stub(&layer_plan->context, choice, &stub);
-        of_choice[i] = add_image(arena, images, name, choice->variant->name, &stub);
+        const char *image_name = arena_format(arena, "%s.%s", name, choice->variant->name);
+        of_choice[i] = add_image(arena, images, image_name, &stub);
     }
     images->of_choice[layer_index] = of_choice;
     Text stub = {.arena = arena};
     emit_cuda_layer(layer, plan->model->spec->precision, &stub);
-    images->of_layer[layer_index] = add_image(arena, images, name, "pointwise", &stub);
+    images->of_layer[layer_index] =
+        add_image(arena, images, arena_format(arena, "%s.pointwise", name), &stub);
+}
+
+/// Masks, merges and dropout: the same code for every model that has any of them.
+static int add_sequence_image(Arena *arena, const Model *model, Images *images)
+{
+    static const char skeleton[] = "cuda/sequence.cu";
+    bool is_needed = false;
+    for (int i = 0; i < model->layer_count; i++) {
+        const LayerKind kind = model->layers[i].kind;
+        is_needed |= kind == LAYER_CELL || kind == LAYER_DROPOUT || kind == LAYER_MASKING ||
+                     kind == LAYER_MERGE;
+    }
+    Text stub = {.arena = arena};
+    if (is_needed && template_find(skeleton))
+        text_addf(&stub, "#include \"%s\"\n", skeleton);
+    return add_image(arena, images, "sequence", &stub);
 }
 
 /// All compilations, handed out by a counter.
@@ -151,6 +168,7 @@ bool build_images(Arena *arena, Diags *diags, const Plan *plan, const int *arche
                     .of_layer = ARENA_ARRAY(arena, int, plan->layer_count + 1)};
     for (int i = 0; i < plan->layer_count; i++)
         print_layer(arena, plan, i, out);
+    out->sequence = add_sequence_image(arena, plan->model, out);
     Queue queue = {.nvrtc = nvrtc_open(arena, diags),
                    .images = out,
                    .arches = arches,

@@ -229,7 +229,7 @@ static HostModule describe(Builder *builder, const Plan *plan, const Images *ima
                         .image_count = images->count,
                         .of_choice = images->of_choice,
                         .of_layer = images->of_layer,
-                        .sequence_image = -1};
+                        .sequence_image = images->count > 0 ? images->sequence : -1};
 }
 
 static bool write_host(Builder *builder, const Plan *plan, const Images *images)
