@@ -28,13 +28,13 @@ static const Option options[] = {
      .cell = {.cell = "gru",
               .units = 33,
               .direction = NETWORK_GO_BACKWARDS,
-              .zero_output_for_mask = true}},
+              .zero_output_for_mask = 1}},
     {.name = "backwards-lstm-last",
      .cell = {.cell = "lstm", .units = 9, .direction = NETWORK_GO_BACKWARDS},
      .last = true},
-    {.name = "zero-rnn", .cell = {.cell = "rnn", .units = 6, .zero_output_for_mask = true}},
+    {.name = "zero-rnn", .cell = {.cell = "rnn", .units = 6, .zero_output_for_mask = 1}},
     {.name = "zero-mgu-last",
-     .cell = {.cell = "mgu", .units = 6, .zero_output_for_mask = true},
+     .cell = {.cell = "mgu", .units = 6, .zero_output_for_mask = 1},
      .last = true},
     {.name = "concat-lstm",
      .cell = {.cell = "lstm", .units = 21, .direction = NETWORK_BIDIRECTIONAL}},
@@ -48,8 +48,11 @@ static const Option options[] = {
      .precision = "bfloat16",
      .cell = {.cell = "lstm", .units = 40, .direction = NETWORK_BIDIRECTIONAL}},
     {.name = "sum-rnn",
-     .cell =
-         {.cell = "rnn", .units = 13, .direction = NETWORK_BIDIRECTIONAL, .merge = NETWORK_SUM}},
+     .cell = {.cell = "rnn",
+              .units = 13,
+              .direction = NETWORK_BIDIRECTIONAL,
+              .merge = NETWORK_SUM,
+              .zero_output_for_mask = -1}},
     {.name = "mul-gru-last",
      .cell = {.cell = "gru", .units = 8, .direction = NETWORK_BIDIRECTIONAL, .merge = NETWORK_MUL},
      .last = true},
@@ -109,6 +112,7 @@ static void add_option(Arena *arena, Cases *cases, const Option *option)
     of->network.sequences = !option->last;
     of->network.bias = !option->no_bias;
     of->network.time_major = option->time_major;
+    of->network.batch = option->cell.stateful ? 5 : 0;
     network_add_recurrent(arena, &of->network, &option->cell,
                           option->backward.cell ? &option->backward : NULL);
     network_draw(arena, &of->network);

@@ -51,7 +51,7 @@ static NetworkCell draw_cell(uint64_t *seed, bool drops)
         cell.heads = pick_heads(seed, cell.units, cell.projection ? cell.projection : cell.units);
     if (chance(seed, 0.4))
         cell.activations[0] = outer[pick(seed, 0, OUTER - 1)];
-    if (chance(seed, 0.3))
+    if (chance(seed, 0.3) && !indrnn && strcmp(cell.cell, "rnn") != 0)
         cell.activations[1] = gates[pick(seed, 0, GATES - 1)];
     if (chance(seed, 0.2) && has_forget_gate(cell.cell))
         cell.activations[2] = outer[pick(seed, 0, OUTER - 1)];
@@ -76,8 +76,12 @@ static void draw_recurrent(Arena *arena, Network *network, uint64_t *seed, bool 
     NetworkCell backward = draw_cell(seed, network->drops);
     cell.direction = (NetworkDirection)pick(seed, NETWORK_FORWARD, NETWORK_BIDIRECTIONAL);
     cell.merge = (NetworkMerge)pick(seed, NETWORK_CONCAT, last ? NETWORK_NONE : NETWORK_AVE);
-    cell.zero_output_for_mask = chance(seed, 0.3);
-    cell.stateful = chance(seed, 0.1);
+    cell.zero_output_for_mask = chance(seed, 0.5) ? (int)pick(seed, -1, 1) : 0;
+    cell.stateful = network->batch > 0;
+    const bool joint = cell.direction != NETWORK_BIDIRECTIONAL || cell.merge != NETWORK_NONE;
+    cell.depth =
+        joint && last && network->layer_count < NETWORK_LAYERS_MAX - 1 && chance(seed, 0.1) ? 2 : 0;
+    backward.depth = cell.depth;
     const int64_t outputs = cell.projection ? cell.projection : cell.units;
     const bool same = outputs == (backward.projection ? backward.projection : backward.units);
     const bool both = cell.direction == NETWORK_BIDIRECTIONAL;
@@ -114,8 +118,9 @@ static void draw_layers(Arena *arena, Network *network, uint64_t *seed)
 static void draw_shapes(Case *of, uint64_t *seed)
 {
     for (int k = 0; k < 5; k++) {
-        SampleShape shape = {pick(seed, 1, 6), pick(seed, 1, 20), chance(seed, 0.5),
-                             (SampleMasking)((k + 1) / 2), chance(seed, 0.2)};
+        const int64_t batch = pick(seed, 1, 6);
+        SampleShape shape = {of->network.batch ? of->network.batch : batch, pick(seed, 1, 20),
+                             chance(seed, 0.5), (SampleMasking)((k + 1) / 2), chance(seed, 0.2)};
         if (shape.masking != SAMPLE_LENGTHS || !of->network.own_mask)
             of->shapes[of->shape_count++] = shape;
     }
@@ -136,6 +141,7 @@ Cases cases_random(Arena *arena, uint64_t seed, int count)
         network->bias = chance(&state, 0.85);
         network->time_major = chance(&state, 0.2);
         network->drops = chance(&state, 0.3);
+        network->batch = chance(&state, 0.1) ? pick(&state, 1, 6) : 0;
         draw_layers(arena, network, &state);
         network_draw(arena, network);
         draw_shapes(of, &state);

@@ -6,7 +6,7 @@
 #include "conform/network.h"
 
 typedef enum {
-    CASES_QUICK, ///< every cell, every H, I in turn; float32 and a taste of the others
+    CASES_QUICK, ///< every cell in three sizes, I in turn; float32 and a taste of the others
     CASES_FULL,  ///< every cell x H x I x precision
     CASES_GPU    ///< what is carried to a GPU machine: a few sizes of every cell and precision
 } CaseSet;
@@ -38,8 +38,8 @@ void case_samples(const Case *of, Sample samples[CASE_SAMPLES]);
 Case *case_add(Arena *arena, Cases *cases, const char *name, const char *label,
                const char *precision, int64_t features);
 
-/// B {1, 5, 32} x T {1, 2, 17, 100}; masks and, where the network does not mask by itself, lengths
-/// of 7 x 17 and 32 x 2.
+/// B {1, 5, 32} x T {1, 2, 17, 100 (32 rows: 33)}; masks and, where the network does not mask by
+/// itself, lengths of 6 x 14 and 32 x 2; the network's batch where that is fixed.
 void case_add_shapes(Case *of);
 
 /// Appends the networks with directions, masks, heads and all else that is asked of layers.

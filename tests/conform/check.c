@@ -251,7 +251,7 @@ static void check_rows_alone(const CheckRequest *request, Runner *runner, const 
     answer_free(&alone);
 }
 
-/// Runs steps [from, from + count) of the sample, from the states in `states` to them.
+/// Runs steps [from, from + count) of the sample from `states`; NULL: from those of the last run.
 static rnnc_status run_part(Runner *runner, const Sample *sample, int64_t from, int64_t count,
                             float *const *states, Answer *answer, char error[200])
 {
@@ -272,6 +272,7 @@ static rnnc_status run_part(Runner *runner, const Sample *sample, int64_t from, 
     input.x = x;
     input.mask = sample->mask ? mask : NULL;
     input.initial = states;
+    input.carries = from > 0 && !states;
     const rnnc_status status = runner_run(runner, &input, answer->y, answer->final, error);
     free(x);
     free(mask);
@@ -288,9 +289,12 @@ static void check_chunks(const CheckRequest *request, Runner *runner, const Samp
     Answer second = answer_make(network, sample->shape.batch, T);
     char message[200];
     const double bound = bound_of(network, request->variant, T);
-    rnnc_status status = run_part(runner, sample, 0, T / 2, sample->initial, &first, message);
+    const bool bound_states = sample->shape.has_initial;
+    rnnc_status status =
+        run_part(runner, sample, 0, T / 2, bound_states ? sample->initial : NULL, &first, message);
     if (status == RNNC_OK)
-        status = run_part(runner, sample, T / 2, T - T / 2, first.final, &second, message);
+        status = run_part(runner, sample, T / 2, T - T / 2, bound_states ? first.final : NULL,
+                          &second, message);
     for (int s = 0; status == RNNC_OK && s < network->state_count; s++) {
         const double error = error_of(second.final[s], sample->final[s],
                                       sample->shape.batch * network->states[s].size);
@@ -391,7 +395,7 @@ static void check_session(const CheckRequest *request, const rnnc_session_option
             largest = sample;
         if (is_small(sample))
             few[shape->masking] = sample;
-        if (is_small(sample) && shape->has_initial && shape->timesteps > 1 &&
+        if (is_small(sample) && shape->has_initial != request->stateful && shape->timesteps > 1 &&
             shape->masking != SAMPLE_LENGTHS)
             parted = sample;
         check_sample(request, runner, sample, out);

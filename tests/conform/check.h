@@ -20,6 +20,7 @@ typedef struct {
     bool required;       ///< a variant that does not apply is a failure, not a skip
     bool rows;           ///< every row of a batch must have the bits of its own run at B = 1
     bool chunks;         ///< the network takes a sequence in parts: no layer starts at its end
+    bool stateful;       ///< all layers carry their states from run to run
     int repeats;         ///< runs that must give the same bits
     bool loaded;         ///< while another session runs the same module on another thread
     const Sample *samples;
@@ -47,7 +48,7 @@ typedef struct {
     const uint8_t *mask;
     const int32_t *lengths;
     float *const *initial;
-    bool strided;
+    bool strided, carries; ///< carries: stateful layers go on where the last run ended
     uint64_t seed;
 } RunnerInput;
 

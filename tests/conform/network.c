@@ -33,7 +33,7 @@ static NetworkLayer *add_layer(Arena *arena, Network *network, NetworkKind kind)
     const int index = network->layer_count++;
     NetworkLayer *layer = &network->layers[index];
     layer->kind = kind;
-    layer->name = arena_format(arena, "l%d", index);
+    layer->name = layer->base = arena_format(arena, "l%d", index);
     layer->inputs = index ? network->layers[index - 1].outputs : network->inputs;
     return layer;
 }
@@ -89,22 +89,38 @@ static void add_direction(Arena *arena, Network *network, NetworkLayer *layer, i
     }
 }
 
-void network_add_recurrent(Arena *arena, Network *network, const NetworkCell *options,
-                           const NetworkCell *backward)
+static void add_one_of_stack(Arena *arena, Network *network, const NetworkCell *options,
+                             const NetworkCell *backward, int index)
 {
     NetworkLayer *layer = add_layer(arena, network, NETWORK_CELL);
+    if (index > 0)
+        layer->base = (layer - 1)->base;
+    if (options->depth > 1)
+        layer->name = arena_format(arena, "%s/%d", layer->base, index);
+    layer->stack_index = index;
     layer->options[0] = *options;
     layer->options[1] = backward ? *backward : *options;
     layer->own_backward = backward != NULL;
     layer->direction_count = options->direction == NETWORK_BIDIRECTIONAL ? 2 : 1;
-    for (int d = 0; d < layer->direction_count; d++)
+    for (int d = 0; d < layer->direction_count; d++) {
+        const NetworkCell *own = &layer->options[d];
+        if (network->drops && (own->dropout > 0.0 || own->recurrent_dropout > 0.0))
+            layer->dropout_index[d] = network->dropout_count++;
         add_direction(arena, network, layer, d,
                       layer->direction_count == 1
                           ? layer->name
                           : arena_format(arena, "%s/%s", layer->name, d ? "bw" : "fw"));
+    }
     layer->outputs = reference_outputs(&layer->cells[0]);
     if (layer->direction_count == 2 && options->merge == NETWORK_CONCAT)
         layer->outputs += reference_outputs(&layer->cells[1]);
+}
+
+void network_add_recurrent(Arena *arena, Network *network, const NetworkCell *options,
+                           const NetworkCell *backward)
+{
+    for (int index = 0; index < (options->depth > 1 ? options->depth : 1); index++)
+        add_one_of_stack(arena, network, options, backward, index);
 }
 
 void network_add_cell(Arena *arena, Network *network, const char *cell, int64_t units,
@@ -139,6 +155,8 @@ void network_add_dropout(Arena *arena, Network *network, double rate)
     NetworkLayer *layer = add_layer(arena, network, NETWORK_DROPOUT);
     layer->outputs = layer->inputs;
     layer->rate = rate;
+    if (network->drops)
+        layer->dropout_index[0] = network->dropout_count++;
 }
 
 void network_add_activation(Arena *arena, Network *network, ReferenceActivation activation)

@@ -46,6 +46,7 @@ typedef enum {
 typedef struct {
     const char *cell;
     int64_t units, projection, heads;
+    int depth;                          ///< of a stack of equal layers, named "l0/0" and so on
     ReferenceActivation activations[3]; ///< activation, recurrent_activation, output_activation
     double clip;
     bool input_forget;
@@ -53,7 +54,8 @@ typedef struct {
     double dropout, recurrent_dropout;
     NetworkDirection direction;
     NetworkMerge merge;
-    bool zero_output_for_mask, stateful;
+    int zero_output_for_mask; ///< 1: true, -1: false, 0: not given
+    bool stateful;
 } NetworkCell;
 
 typedef struct {
@@ -64,7 +66,9 @@ typedef struct {
 
 typedef struct {
     NetworkKind kind;
-    const char *name; ///< "l0"
+    const char *name; ///< "l0"; in a stack "l0/0"
+    const char *base; ///< "l0"
+    int stack_index;
     int64_t inputs, outputs;
     NetworkCell options[2];         ///< cells: what was asked; the second is the backward layer's
     ReferenceCell cells[2];         ///< their weights point into `weights`
@@ -90,10 +94,11 @@ typedef struct {
     const char *label;     ///< row of the summary: the cell, or "stack"
     const char *precision; ///< "float32", ...
     int64_t inputs;        ///< features, or vocabulary where the first layer is an embedding
+    int64_t batch;         ///< 0: any
     bool sequences;        ///< of the last cell; false: y is [B, O]
     bool bias;
     bool time_major;        ///< x and y of the module are [T, B, ...]
-    bool drops;             ///< dropout_at_inference
+    bool drops;             ///< dropout_at_inference; set before layers are added
     bool own_mask;          ///< a layer masks, so that lengths cannot be given
     double recurrent_scale; ///< of R; 1 as drawn
     NetworkLayer layers[NETWORK_LAYERS_MAX];
@@ -106,8 +111,8 @@ typedef struct {
 void network_add_cell(Arena *arena, Network *network, const char *cell, int64_t units,
                       int64_t projection, const ReferenceActivation activations[3]);
 
-/// A cell layer with all its options. A bidirectional one has `backward` for its second direction,
-/// of which only the cell's own options count; NULL: as forward.
+/// A cell layer, or a stack of them, with all its options. A bidirectional one has `backward` for
+/// its second direction, of which only the cell's own options count; NULL: as forward.
 void network_add_recurrent(Arena *arena, Network *network, const NetworkCell *options,
                            const NetworkCell *backward);
 void network_add_embedding(Arena *arena, Network *network, int64_t width, bool mask_zero);

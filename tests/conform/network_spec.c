@@ -50,6 +50,12 @@ static void print_zoneout(Text *out, const ReferenceCell *cell)
         text_add(out, "}");
 }
 
+static int last_of_stack(const Network *network, int l)
+{
+    const int depth = network->layers[l].options[0].depth;
+    return depth > 1 ? l + depth - 1 : l;
+}
+
 /// The keys of one direction, without braces.
 static void print_cell(const Network *network, int l, int direction, Text *out)
 {
@@ -61,7 +67,9 @@ static void print_cell(const Network *network, int l, int direction, Text *out)
         text_addf(out, ", projection: %ld", (long)cell->projection);
     if (cell->heads > 1)
         text_addf(out, ", heads: %ld", (long)cell->heads);
-    if (network_layer_sequences(network, l))
+    if (options->depth > 1)
+        text_addf(out, ", layers: %d", options->depth);
+    if (network_layer_sequences(network, last_of_stack(network, l)))
         text_add(out, ", return_sequences: true");
     if (!network->bias)
         text_add(out, ", use_bias: false");
@@ -83,7 +91,8 @@ static void print_cell(const Network *network, int l, int direction, Text *out)
     if (first->direction == NETWORK_GO_BACKWARDS)
         text_add(out, ", go_backwards: true");
     if (first->zero_output_for_mask)
-        text_add(out, ", zero_output_for_mask: true");
+        text_addf(out, ", zero_output_for_mask: %s",
+                  first->zero_output_for_mask > 0 ? "true" : "false");
     if (first->stateful)
         text_add(out, ", stateful: true");
 }
@@ -108,6 +117,8 @@ static void print_cell_layer(const Network *network, int l, Text *out)
 static void print_layer(const Network *network, int l, Text *out)
 {
     const NetworkLayer *layer = &network->layers[l];
+    if (layer->stack_index > 0)
+        return; // said by the first
     text_add(out, "  - {");
     switch (layer->kind) {
     case NETWORK_CELL:
@@ -134,15 +145,19 @@ static void print_layer(const Network *network, int l, Text *out)
         text_addf(out, "masking: %.17g", layer->mask_value);
         break;
     }
-    text_addf(out, ", name: %s}\n", layer->name);
+    text_addf(out, ", name: %s}\n", layer->base);
 }
 
 void network_print(const Network *network, const char *convention, Text *out)
 {
     text_addf(out, "rnnc: 1\nname: conform\n");
-    text_addf(out, "input: {%s: %ld, batch: any, timesteps: any%s}\nlayers:\n",
+    text_addf(out, "input: {%s: %ld, timesteps: any%s",
               network_tokens(network) ? "tokens" : "features", (long)network->inputs,
               network->time_major ? ", layout: time_major" : "");
+    if (network->batch)
+        text_addf(out, ", batch: %ld}\nlayers:\n", (long)network->batch);
+    else
+        text_add(out, ", batch: any}\nlayers:\n");
     for (int l = 0; l < network->layer_count; l++)
         print_layer(network, l, out);
     text_addf(out, "compile: {precision: %s%s}\n", network->precision,

@@ -18,12 +18,20 @@
 #include "conform/check.h"
 #include "import/safetensors.h"
 
-enum { PROBE_VALUES = 8, PROBE_WEIGHTS = 4, PROBE_STEPS = 8, EXIT_SKIPPED = 77 };
+enum {
+    PROBE_VALUES = 12,
+    PROBE_WEIGHTS = 16,
+    PROBE_STEPS = 8,
+    PROBE_STATES = 8,
+    PROBE_BATCH = 4,
+    EXIT_SKIPPED = 77
+};
 
 /// In place of a value: any finite number.
 #define FINITE (-1e300)
 
-/// Values that repeat over a tensor; count 0: not given.
+/// Values of a tensor; count 0: not given. Inputs repeat them; weights, states and outputs, being
+/// equal over units, hold each of them over an equal share.
 typedef struct {
     double items[PROBE_VALUES];
     int count;
@@ -33,14 +41,23 @@ typedef struct {
     const char *id, *cell, *precision, *convention;
     ReferenceActivation activations[3];
     int64_t inputs, units, batch, timesteps;
-    bool no_bias, cpu_only;
+    int depth; ///< of a stack; 0: one layer
+    NetworkDirection direction;
+    NetworkMerge merge;
+    double clip;
+    bool no_bias, cpu_only, last, zero_output;
     struct {
-        const char *kind; ///< canonical ("W") or PyTorch's ("weight_ih_l0")
+        const char *kind; ///< a canonical name's end ("W", "fw/W") or another convention's
         double items[PROBE_VALUES];
         int count;
     } weights[PROBE_WEIGHTS];
-    Values x, initial[2];
-    Values y, states[2]; ///< what must come out
+    uint8_t mask[PROBE_VALUES]; ///< 1: valid, 2: masked; 0 first: no mask
+    bool has_lengths;
+    int32_t lengths[PROBE_BATCH];
+    bool counts; ///< y counts up by one from its single value; x does so too, also with count 0
+    Values x, initial[PROBE_STATES];
+    Values y, states[PROBE_STATES]; ///< what must come out
+    Values carried;                 ///< y of a second call of a stateful layer
     struct {
         int step; ///< from 1; 0: end of the list
         double value;
@@ -59,44 +76,151 @@ typedef struct {
     int passed, failed, skipped;
 } Counts;
 
-static double value_at(const Values *values, int64_t index)
+/// Element `index` of `size`.
+static double share_at(const double *items, int count, int64_t index, int64_t size)
 {
-    return values->items[index % values->count];
+    return items[index * count / size];
+}
+
+/// Probes whose specs and weights are the same share a module, which is named by them.
+static const char *module_name(Arena *arena, const Probe *probe, const Network *network)
+{
+    Text text = {.arena = arena};
+    network_print(network, probe->convention ? probe->convention : "canonical", &text);
+    for (int w = 0; w < PROBE_WEIGHTS && probe->weights[w].kind; w++) {
+        text_add(&text, probe->weights[w].kind);
+        for (int k = 0; k < probe->weights[w].count; k++)
+            text_addf(&text, " %.17g", probe->weights[w].items[k]);
+    }
+    return arena_format(arena, "probe-%016llx",
+                        (unsigned long long)random_seed(text_string(&text)));
 }
 
 /// Shapes and names, from which spec and runner follow.
 static void make_network(Arena *arena, const Probe *probe, Network *out)
 {
-    *out = (Network){.name = arena_format(arena, "probe-%s", probe->id),
+    *out = (Network){.name = "probe",
                      .label = probe->id,
                      .precision = probe->precision ? probe->precision : "float32",
                      .inputs = probe->inputs,
-                     .sequences = true,
+                     .batch = probe->carried.count ? probe->batch : 0,
+                     .sequences = !probe->last,
                      .bias = !probe->no_bias};
-    network_add_cell(arena, out, probe->cell, probe->units, 0, probe->activations);
+    NetworkCell cell = {.cell = probe->cell,
+                        .units = probe->units,
+                        .clip = probe->clip,
+                        .direction = probe->direction,
+                        .merge = probe->merge,
+                        .zero_output_for_mask = probe->zero_output,
+                        .depth = probe->depth,
+                        .stateful = probe->carried.count > 0};
+    memcpy(cell.activations, probe->activations, sizeof cell.activations);
+    network_add_recurrent(arena, out, &cell, NULL);
+    out->name = module_name(arena, probe, out);
 }
 
-/// Weights under the names of the convention. PyTorch's have the shapes of W, R, b and b.
-static bool write_weights(Arena *arena, Diags *diags, const Probe *probe, const Network *network,
-                          const char *path)
+static bool ends_with(const char *name, const char *end)
 {
-    SafetensorsEntry entries[PROBE_WEIGHTS];
-    int64_t dims[PROBE_WEIGHTS][2];
+    const size_t length = strlen(name), tail = strlen(end);
+    return length > tail && strcmp(name + length - tail, end) == 0 &&
+           name[length - tail - 1] == '/';
+}
+
+static int find_weight(const Probe *probe, const char *name)
+{
+    for (int k = 0; k < PROBE_WEIGHTS && probe->weights[k].kind; k++)
+        if (ends_with(name, probe->weights[k].kind))
+            return k;
+    return -1;
+}
+
+static SafetensorsEntry make_entry(Arena *arena, const Probe *probe, int index, const char *name,
+                                   const int64_t *dims, int ndim)
+{
+    int64_t *own = ARENA_ARRAY(arena, int64_t, ndim), size = 1;
+    for (int d = 0; d < ndim; d++)
+        size *= own[d] = dims[d];
+    float *data = ARENA_ARRAY(arena, float, size);
+    for (int64_t k = 0; k < size; k++)
+        data[k] =
+            (float)share_at(probe->weights[index].items, probe->weights[index].count, k, size);
+    return (SafetensorsEntry){name, "F32", own, ndim, data};
+}
+
+/// All weights of the network, each by the entry that its name ends with.
+static int make_canonical(Arena *arena, const Probe *probe, const Network *network,
+                          SafetensorsEntry *entries)
+{
+    int count = 0;
+    for (int l = 0; l < network->layer_count; l++)
+        for (int w = 0; w < network->layers[l].weight_count; w++) {
+            const NetworkWeight *weight = &network->layers[l].weights[w];
+            const int index = find_weight(probe, weight->name);
+            const int64_t dims[] = {weight->rows, weight->columns};
+            if (index >= 0)
+                entries[count++] =
+                    make_entry(arena, probe, index, weight->name, dims, weight->columns ? 2 : 1);
+        }
+    return count;
+}
+
+/// The shape of a weight of another convention, whose layer has G*H rows of W; [D, ...] in ONNX'.
+static int foreign_shape(const Probe *probe, const Network *network, const char *kind,
+                         int64_t dims[3])
+{
+    const int64_t I = probe->inputs, H = probe->units, D = network->layers[0].direction_count;
+    const int64_t rows = network->layers[0].weights[0].rows;
+    const struct {
+        const char *convention, *kind; ///< a kind begins with
+        int ndim;
+        int64_t dims[3];
+    } shapes[] = {
+        {"pytorch", "weight_ih_l0", 2, {rows, I}},
+        {"pytorch", "weight_ih_l1", 2, {rows, D * H}},
+        {"pytorch", "weight_hh", 2, {rows, H}},
+        {"pytorch", "bias", 1, {rows}},
+        {"keras", "kernel", 2, {I, rows}},
+        {"keras", "recurrent_kernel", 2, {H, rows}},
+        {"keras", "bias", 1, {rows}},
+        {"onnx", "W", 3, {D, rows, I}},
+        {"onnx", "R", 3, {D, rows, H}},
+        {"onnx", "B", 2, {D, 2 * rows}},
+    };
+    const char *slash = strrchr(kind, '/'), *word = slash ? slash + 1 : kind;
+    const bool two_rows = strcmp(word, "bias") == 0 && strcmp(probe->cell, "gru") == 0 &&
+                          strcmp(probe->convention, "keras") == 0;
+    for (size_t k = 0; !two_rows && k < sizeof shapes / sizeof *shapes; k++)
+        if (strcmp(shapes[k].convention, probe->convention) == 0 &&
+            strncmp(word, shapes[k].kind, strlen(shapes[k].kind)) == 0) {
+            memcpy(dims, shapes[k].dims, sizeof shapes[k].dims);
+            return shapes[k].ndim;
+        }
+    dims[0] = 2;
+    dims[1] = rows;
+    return 2;
+}
+
+static int make_foreign(Arena *arena, const Probe *probe, const Network *network,
+                        SafetensorsEntry *entries)
+{
+    const char *dot = strcmp(probe->convention, "pytorch") == 0 ? "." : "/";
     int count = 0;
     for (; count < PROBE_WEIGHTS && probe->weights[count].kind; count++) {
         const char *kind = probe->weights[count].kind;
-        const bool pytorch = probe->convention != NULL;
-        const NetworkWeight *shapes = network->layers[0].weights;
-        const int like = !pytorch ? count : strncmp(kind, "bias", 4) == 0 ? 2 : count;
-        dims[count][0] = shapes[like].rows;
-        dims[count][1] = shapes[like].columns;
-        const int64_t size = dims[count][0] * (dims[count][1] ? dims[count][1] : 1);
-        float *data = ARENA_ARRAY(arena, float, size);
-        for (int64_t k = 0; k < size; k++)
-            data[k] = (float)probe->weights[count].items[k % probe->weights[count].count];
-        const char *name = arena_format(arena, pytorch ? "l0.%s" : "l0/%s", kind);
-        entries[count] = (SafetensorsEntry){name, "F32", dims[count], dims[count][1] ? 2 : 1, data};
+        int64_t dims[3];
+        const int ndim = foreign_shape(probe, network, kind, dims);
+        entries[count] =
+            make_entry(arena, probe, count, arena_format(arena, "l0%s%s", dot, kind), dims, ndim);
     }
+    return count;
+}
+
+static bool write_weights(Arena *arena, Diags *diags, const Probe *probe, const Network *network,
+                          const char *path)
+{
+    SafetensorsEntry entries[NETWORK_LAYERS_MAX * NETWORK_WEIGHTS_MAX];
+    const int count = probe->convention ? make_foreign(arena, probe, network, entries)
+                                        : make_canonical(arena, probe, network, entries);
     return safetensors_write(arena, diags, path, entries, count, NULL);
 }
 
@@ -142,33 +266,100 @@ static bool expect(const Probe *probe, const char *variant, const char *what, in
     return ok;
 }
 
-static bool compare(const Probe *probe, const Network *network, const char *variant, const float *y,
-                    float *const *final)
+static bool compare_y(const Probe *probe, const Network *network, const char *variant,
+                      const Values *wanted, const float *y)
 {
+    const int64_t count = network_output_elems(network, 0, probe->batch, probe->timesteps);
     bool ok = true;
-    for (int64_t k = 0; probe->y.count && k < probe->batch * probe->timesteps * probe->units; k++)
-        ok &= expect(probe, variant, "y", k, y[k], value_at(&probe->y, k));
+    for (int64_t k = 0; wanted->count && k < count; k++)
+        ok &= expect(probe, variant, "y", k, y[k],
+                     probe->counts ? wanted->items[0] + (double)k
+                                   : share_at(wanted->items, wanted->count, k, count));
     for (int k = 0; k < PROBE_STEPS && probe->steps[k].step; k++) {
         const int step = probe->steps[k].step;
         ok &= expect(probe, variant, "y at step", step, y[step - 1], probe->steps[k].value);
     }
-    const bool cuda = strcmp(variant, "cpu") != 0, cudnn = strcmp(variant, "cudnn") == 0;
-    for (int s = 0; s < network->state_count; s++)
-        for (int64_t k = 0; probe->states[s].count && k < probe->batch * probe->units; k++) {
-            const double other = cuda ? probe->cuda_states[cudnn] : 0.0;
-            if (other == 0.0 || (double) final[s][k] != other)
-                ok &= expect(probe, variant, network->states[s].name, k, final[s][k],
-                             value_at(&probe->states[s], k));
-        }
     return ok;
 }
 
-static float *fill(Arena *arena, const Values *values, int64_t count)
+static bool compare_states(const Probe *probe, const Network *network, const char *variant,
+                           float *const *final)
 {
-    float *data = ARENA_ARRAY(arena, float, count);
-    for (int64_t k = 0; values->count && k < count; k++)
-        data[k] = (float)value_at(values, k);
-    return data;
+    const bool cuda = strcmp(variant, "cpu") != 0, cudnn = strcmp(variant, "cudnn") == 0;
+    bool ok = true;
+    for (int s = 0; s < network->state_count; s++) {
+        const Values *wanted = &probe->states[s];
+        const int64_t count = probe->batch * network->states[s].size;
+        for (int64_t k = 0; wanted->count && k < count; k++) {
+            const double other = cuda ? probe->cuda_states[cudnn] : 0.0;
+            if (other == 0.0 || (double) final[s][k] != other)
+                ok &= expect(probe, variant, network->states[s].name, k, final[s][k],
+                             share_at(wanted->items, wanted->count, k, count));
+        }
+    }
+    return ok;
+}
+
+/// What one probe is run with, and what it answers.
+typedef struct {
+    RunnerInput input;
+    uint8_t mask[PROBE_VALUES];
+    float *y, *initial[NETWORK_STATES_MAX], *final[NETWORK_STATES_MAX];
+} Call;
+
+static void make_call(Arena *arena, const Probe *probe, const Network *network, Call *out)
+{
+    *out = (Call){0};
+    const int64_t steps = probe->batch * probe->timesteps, x_count = steps * probe->inputs;
+    float *x = ARENA_ARRAY(arena, float, x_count);
+    for (int64_t k = 0; k < x_count; k++)
+        x[k] = (float)(probe->counts || probe->x.count == 0 ? probe->x.items[0] + (double)k
+                                                            : probe->x.items[k % probe->x.count]);
+    out->y =
+        ARENA_ARRAY(arena, float, network_output_elems(network, 0, probe->batch, probe->timesteps));
+    for (int s = 0; s < network->state_count; s++) {
+        const int64_t count = probe->batch * network->states[s].size;
+        const Values *initial = &probe->initial[s];
+        out->final[s] = ARENA_ARRAY(arena, float, count);
+        out->initial[s] = initial->count ? ARENA_ARRAY(arena, float, count) : NULL;
+        for (int64_t k = 0; initial->count && k < count; k++)
+            out->initial[s][k] = (float)share_at(initial->items, initial->count, k, count);
+    }
+    for (int k = 0; k < PROBE_VALUES; k++)
+        out->mask[k] = probe->mask[k] == 1;
+    out->input = (RunnerInput){.batch = probe->batch,
+                               .timesteps = probe->timesteps,
+                               .x = x,
+                               .mask = probe->mask[0] ? out->mask : NULL,
+                               .lengths = probe->has_lengths ? probe->lengths : NULL,
+                               .initial = out->initial};
+}
+
+/// One call; of a stateful layer a second one and, after a reset, a third.
+static void run_calls(const Probe *probe, Runner *runner, const char *label, Call *call,
+                      Counts *counts)
+{
+    char message[200];
+    rnnc_status status = RNNC_OK;
+    bool ok = true;
+    for (int k = 0; status == RNNC_OK && k < (probe->carried.count ? 3 : 1); k++) {
+        call->input.carries = k == 1;
+        status = runner_run(runner, &call->input, &call->y, call->final, message);
+        if (status == RNNC_OK)
+            ok &= compare_y(probe, runner->network, label, k == 1 ? &probe->carried : &probe->y,
+                            call->y);
+    }
+    if (status == RNNC_OK)
+        ok &= compare_states(probe, runner->network, label, call->final);
+    const bool masks = call->input.mask || call->input.lengths;
+    if (status == RNNC_UNAVAILABLE && masks && strcmp(label, "cudnn") == 0) {
+        counts->skipped++;
+        return;
+    }
+    if (status != RNNC_OK)
+        printf("FAIL %s %s: %s\n", probe->id, label, message);
+    counts->passed += status == RNNC_OK && ok;
+    counts->failed += status != RNNC_OK || !ok;
 }
 
 /// Runs one probe on one variant (NULL: the CPU).
@@ -180,17 +371,6 @@ static void run(Arena *arena, const Probe *probe, const Network *network, const 
                                           .max_batch = probe->batch,
                                           .max_timesteps = probe->timesteps};
     const char *label = variant ? variant : "cpu";
-    const int64_t steps = probe->batch * probe->timesteps;
-    float *x = fill(arena, &probe->x, steps * probe->inputs);
-    float *y = fill(arena, &(Values){0}, steps * probe->units);
-    float *initial[NETWORK_STATES_MAX] = {NULL}, *final[NETWORK_STATES_MAX] = {NULL};
-    for (int s = 0; s < network->state_count; s++) {
-        final[s] = fill(arena, &(Values){0}, probe->batch * probe->units);
-        if (probe->initial[0].count)
-            initial[s] = fill(arena, &probe->initial[s], probe->batch * probe->units);
-    }
-    const RunnerInput input = {
-        .batch = probe->batch, .timesteps = probe->timesteps, .x = x, .initial = initial};
     char message[200];
     Runner runner;
     const char *path = arena_format(arena, "%s/%s.so", folder, network->name);
@@ -199,40 +379,52 @@ static void run(Arena *arena, const Probe *probe, const Network *network, const 
     const char *runs = layer ? rnnc_session_variant(runner.session, layer, NULL) : NULL;
     if (variant && (status == RNNC_UNAVAILABLE || (runs && strcmp(runs, variant) != 0))) {
         counts->skipped++;
-    } else if (status != RNNC_OK ||
-               runner_run(&runner, &input, (float *const[]){y}, final, message) != RNNC_OK) {
+    } else if (status != RNNC_OK) {
         printf("FAIL %s %s: %s\n", probe->id, label, message);
         counts->failed++;
-    } else if (compare(probe, network, label, y, final)) {
-        counts->passed++;
     } else {
-        counts->failed++;
+        Call call;
+        make_call(arena, probe, network, &call);
+        run_calls(probe, &runner, label, &call, counts);
     }
     runner_close(&runner);
 }
 
-static void do_probe(const Probe *probe, const char *build_dir, const char *run_dir,
-                     const char *folder, Counts *counts)
+static void do_probe(const Probe *probe, bool builds, bool cuda, const char *folder, Counts *counts)
 {
     static const char *const variants[] = {"stepwise", "unrolled", "persistent_cta", "cudnn"};
     Arena *arena = arena_create();
     Network network;
     make_network(arena, probe, &network);
-    if (!run_dir && !compile(arena, probe, &network, folder, build_dir != NULL)) {
-        printf("FAIL %s: does not compile\n", probe->id);
-        counts->failed++;
-    } else if (build_dir) {
-        counts->passed++;
-    } else if (run_dir && access(arena_format(arena, "%s/%s.so", folder, network.name), R_OK)) {
+    const char *path = arena_format(arena, "%s/%s.so", folder, network.name);
+    const bool is_there = access(path, R_OK) == 0;
+    if (!is_there && (cuda && !builds)) {
         printf("FAIL %s: no module in %s\n", probe->id, folder);
         counts->failed++;
-    } else if (run_dir) {
+    } else if (!is_there && !compile(arena, probe, &network, folder, builds)) {
+        printf("FAIL %s: does not compile\n", probe->id);
+        counts->failed++;
+    } else if (builds) {
+        counts->passed++;
+    } else if (cuda) {
         for (size_t v = 0; v < sizeof variants / sizeof *variants; v++)
             run(arena, probe, &network, folder, variants[v], counts);
     } else {
         run(arena, probe, &network, folder, NULL, counts);
+    }
+    arena_destroy(arena);
+}
+
+/// Removes all modules of a folder, and the folder.
+static void remove_modules(const char *folder)
+{
+    Arena *arena = arena_create();
+    for (int k = 0; k < PROBES; k++) {
+        Network network;
+        make_network(arena, &probes[k], &network);
         unlink(arena_format(arena, "%s/%s.so", folder, network.name));
     }
+    rmdir(folder);
     arena_destroy(arena);
 }
 
@@ -275,9 +467,9 @@ int main(int argument_count, char **arguments)
     Counts counts = {0};
     for (int k = 0; k < PROBES; k++)
         if (!probes[k].cpu_only || (!build_dir && !run_dir))
-            do_probe(&probes[k], build_dir, run_dir, folder, &counts);
+            do_probe(&probes[k], build_dir != NULL, run_dir != NULL, folder, &counts);
     if (!build_dir && !run_dir)
-        rmdir(folder);
+        remove_modules(folder);
     printf("%d passed, %d failed, %d skipped\n", counts.passed, counts.failed, counts.skipped);
     return counts.failed || !counts.passed ? 1 : 0;
 }

@@ -43,7 +43,7 @@ static Layout layout_of_x(const Runner *runner, int64_t batch, int64_t timesteps
 {
     const bool tokens = network_tokens(runner->network);
     return layout_make(runner, batch, timesteps, tokens ? 1 : runner->network->inputs, true,
-                       strided && !tokens);
+                       strided);
 }
 
 static Layout layout_of_y(const Runner *runner, int output, int64_t batch, int64_t timesteps,
@@ -58,12 +58,12 @@ static bool allocate_buffers(Runner *runner, int64_t batch, int64_t timesteps)
 {
     const Network *network = runner->network;
     const Layout x = layout_of_x(runner, batch, timesteps, true);
-    size_t most = (size_t)x.elems * sizeof(float) + (size_t)(batch * timesteps);
-    bool ok =
-        rnnc_device_alloc(runner->session, most, &runner->x) == RNNC_OK &&
-        rnnc_device_alloc(runner->session, (size_t)(batch * timesteps), &runner->mask) == RNNC_OK &&
-        rnnc_device_alloc(runner->session, (size_t)batch * sizeof(int32_t), &runner->lengths) ==
-            RNNC_OK;
+    const size_t mask_bytes = (size_t)(batch * (timesteps + ROW_GAP));
+    size_t most = (size_t)x.elems * sizeof(float) + mask_bytes;
+    bool ok = rnnc_device_alloc(runner->session, most, &runner->x) == RNNC_OK &&
+              rnnc_device_alloc(runner->session, mask_bytes, &runner->mask) == RNNC_OK &&
+              rnnc_device_alloc(runner->session, (size_t)batch * sizeof(int32_t),
+                                &runner->lengths) == RNNC_OK;
     for (int k = 0; ok && k < network_output_count(network); k++) {
         const Layout y = layout_of_y(runner, k, batch, timesteps, true);
         const size_t bytes = (size_t)y.elems * sizeof(float);
@@ -146,20 +146,39 @@ static rnnc_status bind_layout(Runner *runner, const char *name, void *data, boo
                 strided ? strides : NULL);
 }
 
+/// Bytes from row to row of the mask.
+static int64_t mask_stride(const RunnerInput *input)
+{
+    return input->timesteps + (input->strided ? ROW_GAP : 0);
+}
+
+/// A run takes one of the two: the other goes first.
 static rnnc_status bind_masks(Runner *runner, const RunnerInput *input)
 {
-    int64_t shape[] = {input->batch, input->timesteps};
+    int64_t shape[] = {input->batch, input->timesteps}, strides[] = {mask_stride(input), 1};
     rnnc_status status = RNNC_OK;
-    if (input->mask)
-        status = bind(runner, "mask", runner->mask, (DLDataType){kDLUInt, 8, 1}, 2, shape, NULL);
-    else
-        rnnc_bind(runner->session, "mask", NULL);
+    if (!input->mask)
+        status = rnnc_bind(runner->session, "mask", NULL);
+    if (status == RNNC_OK && !input->lengths)
+        status = rnnc_bind(runner->session, "lengths", NULL);
+    if (status == RNNC_OK && input->mask)
+        status = bind(runner, "mask", runner->mask, (DLDataType){kDLUInt, 8, 1}, 2, shape,
+                      input->strided ? strides : NULL);
     if (status == RNNC_OK && input->lengths)
         status =
             bind(runner, "lengths", runner->lengths, (DLDataType){kDLInt, 32, 1}, 1, shape, NULL);
-    else if (status == RNNC_OK)
-        rnnc_bind(runner->session, "lengths", NULL);
     return status;
+}
+
+/// Gaps between the rows hold what no mask does.
+static rnnc_status write_mask(Runner *runner, const RunnerInput *input)
+{
+    const int64_t stride = mask_stride(input), bytes = input->batch * stride;
+    unsigned char *host = runner->host;
+    memset(host, 0xff, (size_t)bytes);
+    for (int64_t row = 0; row < input->batch; row++)
+        memcpy(host + row * stride, input->mask + row * input->timesteps, (size_t)input->timesteps);
+    return rnnc_device_write(runner->session, runner->mask, host, (size_t)bytes);
 }
 
 static rnnc_status bind_all(Runner *runner, const RunnerInput *input)
@@ -167,7 +186,7 @@ static rnnc_status bind_all(Runner *runner, const RunnerInput *input)
     const Network *network = runner->network;
     const bool tokens = network_tokens(network);
     const Layout x = layout_of_x(runner, input->batch, input->timesteps, input->strided);
-    rnnc_status status = bind_layout(runner, "x", runner->x, tokens, &x, input->strided && !tokens);
+    rnnc_status status = bind_layout(runner, "x", runner->x, tokens, &x, input->strided);
     for (int k = 0; status == RNNC_OK && k < network_output_count(network); k++) {
         const Layout y = layout_of_y(runner, k, input->batch, input->timesteps, input->strided);
         status = bind_layout(runner, network_output_name(network, k), runner->y[k], false, &y,
@@ -227,8 +246,7 @@ static rnnc_status write_inputs(Runner *runner, const RunnerInput *input, float 
         status = write_layout(runner, runner->y[k], &y, NULL);
     }
     if (status == RNNC_OK && input->mask)
-        status = rnnc_device_write(session, runner->mask, input->mask,
-                                   (size_t)(input->batch * input->timesteps));
+        status = write_mask(runner, input);
     if (status == RNNC_OK && input->lengths)
         status = rnnc_device_write(session, runner->lengths, input->lengths,
                                    (size_t)input->batch * sizeof(int32_t));
@@ -268,6 +286,8 @@ rnnc_status runner_run(Runner *runner, const RunnerInput *input, float *const *y
                        float *const *final, char error[200])
 {
     rnnc_status status = bind_all(runner, input);
+    if (status == RNNC_OK && !input->carries)
+        status = rnnc_state_reset(runner->session);
     if (status == RNNC_OK)
         status = write_inputs(runner, input, final);
     if (status == RNNC_OK)

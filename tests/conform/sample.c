@@ -176,13 +176,15 @@ static double *draw_recurrent(const Sample *sample, int64_t batch, int64_t outpu
     return factors;
 }
 
-/// One direction of layer `l`: [B, T or 1, O].
+/// One direction of layer `l`: [B, T or 1, O]. Keras zeroes masked outputs of a bidirectional
+/// layer's sequences unless told otherwise.
 static double *run_direction(const Network *network, int l, int direction, Sample *sample,
                              const Flow *flow)
 {
     const NetworkLayer *layer = &network->layers[l];
     const ReferenceCell *cell = &layer->cells[direction];
     const NetworkCell *options = &layer->options[direction], *first = &layer->options[0];
+    const bool sequences = network_layer_sequences(network, l);
     const bool drops = network->drops && options->dropout > 0.0;
     const bool drops_state = network->drops && options->recurrent_dropout > 0.0;
     const int64_t O = reference_outputs(cell), steps = flow->batch * flow->timesteps;
@@ -202,8 +204,10 @@ static double *run_direction(const Network *network, int l, int direction, Sampl
         .reversed = direction == 1 || first->direction == NETWORK_REVERSE ||
                     first->direction == NETWORK_GO_BACKWARDS,
         .go_backwards = first->direction == NETWORK_GO_BACKWARDS,
-        .zero_output_for_mask = first->zero_output_for_mask,
-        .last = !network_layer_sequences(network, l),
+        .zero_output_for_mask =
+            first->zero_output_for_mask > 0 ||
+            (first->zero_output_for_mask == 0 && layer->direction_count == 2 && sequences),
+        .last = !sequences,
         .mask = flow->mask,
         .lengths = flow->lengths,
         .recurrent_scale = factors,

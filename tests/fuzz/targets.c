@@ -220,13 +220,31 @@ static unsigned char *make_spec(size_t *out_size_bytes)
                                "input: {features: 8, batch: 3, timesteps: 10}\n"
                                "layers:\n  - {masking: -1}\n"
                                "  - {bidirectional: {merge: sum, layer: {cell: rnn, units: 4, "
-                               "return_sequences: true, clip: 5}}, name: b}\n"
+                               "return_sequences: true, clip: 5}, backward: {cell: lstmp, "
+                               "units: 4, projection: 4, return_sequences: true}}, name: b}\n"
                                "  - {cell: lstm, units: 4, heads: 2, zoneout: {h: 0.1, c: 1}, "
-                               "direction: reverse, stateful: true, return_sequences: true}\n"
+                               "direction: reverse, stateful: true, return_sequences: true, "
+                               "input_forget: true, recurrent_dropout: 0.5}\n"
+                               "  - {cell: gru, units: 2, go_backwards: true, "
+                               "zero_output_for_mask: true, return_sequences: true}\n"
                                "  - {cell: lstm, units: 4, activation: {affine: [0.5, 1]}}\n"
                                "  - cell: gru\n    units: 3\n    reset_after: false\n"
                                "  - {dropout: 0.2}\n  - {dense: {units: 2, activation: relu}}\n"
-                               "compile: {precision: tf32, unroll: 2, targets: [sm_90, cpu]}\n"
+                               "compile: {precision: tf32, unroll: 2, targets: [sm_90, cpu], "
+                               "dropout_at_inference: true}\n"
+                               "weights: {seed: 1}\n";
+    *out_size_bytes = sizeof text - 1;
+    return copy(text, sizeof text - 1);
+}
+
+/// What stands only behind tokens, and two outputs.
+static unsigned char *make_token_spec(size_t *out_size_bytes)
+{
+    static const char text[] = "rnnc: 1\nname: t\n"
+                               "input: {tokens: 9, layout: time_major}\nlayers:\n"
+                               "  - {embedding: {units: 3, mask_zero: true}}\n"
+                               "  - {bidirectional: {merge: none, layer: {cell: gru, units: 4, "
+                               "zoneout: 0.5}}}\n"
                                "weights: {seed: 1}\n";
     *out_size_bytes = sizeof text - 1;
     return copy(text, sizeof text - 1);
@@ -268,5 +286,6 @@ const FuzzTarget fuzz_targets[] = {
     {"npz", run_npz, make_npz},
     {"safetensors", run_safetensors, make_safetensors},
     {"spec", run_spec, make_spec},
+    {"spec_tokens", run_spec, make_token_spec},
     {NULL, NULL, NULL},
 };

@@ -4,7 +4,8 @@
 //
 // A plain run gives the right bits (the conformance suite says so); then rnnc_run is captured into
 // a graph, the output is poisoned, the graph is launched three times, and the output must have the
-// same bits. Ends with `N passed, N failed, N skipped`; 77 where there is no GPU.
+// same bits. All of that twice: without and with a mask that has holes. Ends with `N passed, N
+// failed, N skipped`; 77 where there is no GPU.
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -69,7 +70,9 @@ static int array_make(rnnc_session *session, const rnnc_module *module, const ch
     for (size_t i = 0; i < rnnc_module_tensor_count(module); i++)
         if (strcmp(rnnc_module_tensor(module, i)->name, name) == 0)
             info = rnnc_module_tensor(module, i);
-    out->bytes = 4;
+    if (!info)
+        return 0;
+    out->bytes = info->dtype.bits / 8;
     for (int32_t d = 0; d < info->ndim; d++) {
         out->shape[d] = info->dims[d] == RNNC_DIM_BATCH  ? BATCH
                         : info->dims[d] == RNNC_DIM_TIME ? TIMESTEPS
@@ -79,8 +82,10 @@ static int array_make(rnnc_session *session, const rnnc_module *module, const ch
     out->tensor = (DLTensor){.device = {kDLCUDA, 0}, .ndim = info->ndim, .dtype = info->dtype};
     out->tensor.shape = out->shape;
     out->host = malloc(out->bytes);
-    for (size_t i = 0; i < out->bytes / 4; i++)
+    for (size_t i = 0; info->dtype.code == kDLFloat && i < out->bytes / 4; i++)
         out->host[i] = (float)(rand() % 2001 - 1000) / 1000;
+    for (size_t i = 0; info->dtype.bits == 8 && i < out->bytes; i++)
+        ((unsigned char *)out->host)[i] = i % 4 != 1;
     return rnnc_device_alloc(session, out->bytes, &out->tensor.data) == RNNC_OK &&
            rnnc_device_write(session, out->tensor.data, out->host, out->bytes) == RNNC_OK &&
            rnnc_bind(session, name, &out->tensor) == RNNC_OK;
@@ -92,36 +97,65 @@ static int read_back(rnnc_session *session, Array *array)
            rnnc_device_read(session, array->host, array->tensor.data, array->bytes) == RNNC_OK;
 }
 
-/// What is wrong, or NULL.
-static const char *check(rnnc_session *session, const rnnc_module *module, void *stream)
+/// rnnc_run as a graph, launched several times. What is wrong, or NULL.
+static const char *run_graph(rnnc_session *session, void *stream)
 {
-    Array x, y;
     void *graph = NULL, *executable = NULL;
-    if (!array_make(session, module, "x", &x) || !array_make(session, module, "y", &y) ||
-        rnnc_run(session) != RNNC_OK || !read_back(session, &y))
-        return rnnc_session_error(session);
-    float *right = malloc(y.bytes);
-    memcpy(right, y.host, y.bytes);
     if (cuda.cuStreamBeginCapture_v2(stream, CAPTURE_THREAD_LOCAL))
         return "capture cannot be started";
-    rnnc_status status = rnnc_run(session);
+    const rnnc_status status = rnnc_run(session);
     if (cuda.cuStreamEndCapture(stream, &graph) || status != RNNC_OK)
         return status != RNNC_OK ? rnnc_session_error(session) : "the run broke the capture";
     if (cuda.cuGraphInstantiateWithFlags(&executable, graph, 0))
         return "the graph cannot be instantiated";
-    memset(y.host, 0xff, y.bytes); // NaN
-    if (rnnc_device_write(session, y.tensor.data, y.host, y.bytes) != RNNC_OK)
-        return rnnc_session_error(session);
     for (int i = 0; i < LAUNCHES; i++)
         if (cuda.cuGraphLaunch(executable, stream))
             return "the graph cannot be launched";
-    if (!read_back(session, &y))
+    return NULL;
+}
+
+/// With what is bound beside it, plain and as a graph. What is wrong, or NULL.
+static const char *compare(rnnc_session *session, Array *y, void *stream)
+{
+    if (!read_back(session, y))
         return rnnc_session_error(session);
-    int same = memcmp(right, y.host, y.bytes) == 0 && isfinite(right[0]);
-    rnnc_device_free(session, x.tensor.data);
-    rnnc_device_free(session, y.tensor.data);
-    free(x.host), free(y.host), free(right);
-    return same ? NULL : "the graph's output differs from the plain run's";
+    float *right = malloc(y->bytes);
+    memcpy(right, y->host, y->bytes);
+    memset(y->host, 0xff, y->bytes); // NaN
+    const char *fault = NULL;
+    if (rnnc_device_write(session, y->tensor.data, y->host, y->bytes) != RNNC_OK)
+        fault = rnnc_session_error(session);
+    if (!fault)
+        fault = run_graph(session, stream);
+    if (!fault && !read_back(session, y))
+        fault = rnnc_session_error(session);
+    if (!fault && (memcmp(right, y->host, y->bytes) != 0 || !isfinite(right[0])))
+        fault = "the graph's output differs from the plain run's";
+    free(right);
+    return fault;
+}
+
+/// One session, with a mask or without; *out_skipped: the variant cannot mask. What is wrong, or
+/// NULL.
+static const char *check(rnnc_session *session, const rnnc_module *module, void *stream, int masked,
+                         int *out_skipped)
+{
+    Array x, y, mask = {0};
+    if (!array_make(session, module, "x", &x) ||
+        (!array_make(session, module, "y", &y) && !array_make(session, module, "y/bw", &y)) ||
+        (masked && !array_make(session, module, "mask", &mask)))
+        return rnnc_session_error(session);
+    const rnnc_status status = rnnc_run(session);
+    *out_skipped = masked && status == RNNC_UNAVAILABLE;
+    const char *fault = status == RNNC_OK ? compare(session, &y, stream)
+                        : *out_skipped    ? NULL
+                                          : rnnc_session_error(session);
+    Array *const arrays[] = {&x, &y, &mask};
+    for (int i = 0; i < 2 + masked; i++) {
+        rnnc_device_free(session, arrays[i]->tensor.data);
+        free(arrays[i]->host);
+    }
+    return fault;
 }
 
 int main(int argument_count, char **arguments)
@@ -133,25 +167,29 @@ int main(int argument_count, char **arguments)
         return EXIT_SKIPPED;
     }
     for (int i = 1; i < argument_count; i++)
-        for (size_t v = 0; v < sizeof variants / sizeof *variants; v++) {
+        for (size_t v = 0; v < 2 * sizeof variants / sizeof *variants; v++) {
             rnnc_module *module;
             rnnc_session *session;
             const rnnc_session_options options = {.device = "cuda:0",
                                                   .stream = stream,
                                                   .max_batch = BATCH,
                                                   .max_timesteps = TIMESTEPS,
-                                                  .variant = variants[v]};
+                                                  .variant = variants[v / 2]};
             if (rnnc_module_open(arguments[i], &module) != RNNC_OK) {
                 printf("FAIL %s: %s\n", arguments[i], rnnc_last_error());
                 failed++;
                 continue;
             }
-            rnnc_status status = rnnc_session_create(module, &options, &session);
-            const char *fault = status == RNNC_OK ? check(session, module, stream) : NULL;
-            if (status != RNNC_OK)
+            int cannot = 0;
+            const rnnc_status status = rnnc_session_create(module, &options, &session);
+            const char *fault =
+                status == RNNC_OK ? check(session, module, stream, v % 2, &cannot) : NULL;
+            if (status != RNNC_OK || cannot)
                 skipped++;
             else if (fault)
-                printf("FAIL %s %s: %s\n", arguments[i], variants[v], fault), failed++;
+                printf("FAIL %s %s%s: %s\n", arguments[i], options.variant, v % 2 ? " mask" : "",
+                       fault),
+                    failed++;
             else
                 passed++;
             if (status == RNNC_OK)
