@@ -1,0 +1,107 @@
+"""Compiles every oracle case of a framework and compares what rnnc gives with what it gave.
+
+    check.py RNNC FOLDER [NAME...]      |difference| <= 1e-6 + 1e-5 |expected| for each element
+
+Needs nothing beyond Python's own library.
+"""
+
+import concurrent.futures
+import math
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+ATOL, RTOL = 1e-6, 1e-5
+
+
+def read_npy(data):
+    """Shape and values of a float32 array."""
+    length = struct.unpack_from("<H", data, 8)[0]
+    header = eval(data[10:10 + length].decode(), {})  # a literal dict that numpy wrote
+    if header["descr"] != "<f4" or header["fortran_order"]:
+        raise ValueError(f"not a float32 array in C order: {header}")
+    values = data[10 + length:]
+    return header["shape"], struct.unpack(f"<{len(values) // 4}f", values)
+
+
+def compare(name, found, expected):
+    """What is wrong with one output, or None."""
+    if found[0] != expected[0]:
+        return f"{name} is {list(found[0])}, not {list(expected[0])}"
+    worst, place = 0.0, None
+    for i, (a, b) in enumerate(zip(found[1], expected[1])):
+        excess = abs(a - b) / (ATOL + RTOL * abs(b))
+        if math.isnan(excess) or excess > max(worst, 1.0):
+            worst, place = excess, i
+            if math.isnan(excess):
+                break
+    if place is None:
+        return None
+    return (f"{name}: element {place} of {list(expected[0])} is {found[1][place]:.8g}, not "
+            f"{expected[1][place]:.8g}")
+
+
+def arguments_of(arrays, folder):
+    """Unpacks the inputs; returns the arguments of `rnnc run` and the expected outputs."""
+    arguments, expected, states = [], {}, {}
+    for member in arrays.namelist():
+        kind, _, name = member.removesuffix(".npy").partition("/")
+        path = folder / (member.replace("/", "_"))
+        if kind == "state":
+            states[name] = arrays.read(member)
+        elif kind == "out":
+            expected[name] = (path, read_npy(arrays.read(member)))
+            arguments += ["--out", f"{name}={path}"]
+        else:
+            path.write_bytes(arrays.read(member))
+            arguments += ["--in", f"{name}={path}"] if kind == "in" else [f"--{kind}", str(path)]
+    if states:
+        with zipfile.ZipFile(folder / "states.npz", "w") as out:
+            for name, data in states.items():
+                out.writestr(f"{name}.npy", data)
+        arguments += ["--state", str(folder / "states.npz")]
+    return arguments, expected
+
+
+def faults_of(rnnc, case):
+    """Every way in which a case is not as the framework has it."""
+    with tempfile.TemporaryDirectory() as name, zipfile.ZipFile(case / "arrays.npz") as arrays:
+        folder = pathlib.Path(name)
+        arguments, expected = arguments_of(arrays, folder)
+        options = [line.removeprefix("# run: ").split()
+                   for line in (case / "model.yaml").read_text().splitlines()
+                   if line.startswith("# run: ")]
+        module = str(folder / "model.so")
+        for command in ([rnnc, str(case / "model.yaml"), "-o", module, "--target", "cpu"],
+                        [rnnc, "run", module, "--device", "cpu", *arguments, *sum(options, [])]):
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            if result.returncode != 0 or "warning" in result.stderr:
+                return [result.stderr.strip() or f"exit {result.returncode}"]
+        faults = [compare(name, read_npy(path.read_bytes()), right)
+                  for name, (path, right) in expected.items()]
+        return [fault for fault in faults if fault]
+
+
+def main():
+    rnnc, root = sys.argv[1], pathlib.Path(sys.argv[2])
+    cases = sorted(path for path in root.iterdir() if path.is_dir())
+    if sys.argv[3:]:
+        cases = [case for case in cases if case.name in sys.argv[3:]]
+    if not cases:
+        sys.exit(f"no case in {root}")
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+        for case, faults in zip(cases, pool.map(lambda case: faults_of(rnnc, case), cases)):
+            failed += bool(faults)
+            for fault in faults:
+                print(f"{root.name}/{case.name}: {fault}")
+    print(f"{len(cases) - failed} of {len(cases)} cases of {root.name} as the framework has them")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
