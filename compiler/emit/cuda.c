@@ -27,6 +27,7 @@ void emit_cuda_layer(const Layer *layer, Precision precision, Text *out)
     emit_number(out, "INPUTS", layer->inputs);
     emit_number(out, "OUTPUTS", layer->outputs);
     emit_number(out, "PRECISION", precision);
+    emit_number(out, "DENSE", layer->kind == LAYER_DENSE);
     if (layer->kind == LAYER_EMBEDDING)
         text_add(out, identity);
     else

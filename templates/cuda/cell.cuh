@@ -49,6 +49,35 @@ RNN_INLINE void rnn_pointwise(const rnn_f *input, const rnn_f *product, const rn
 #undef RNN_CALL
 }
 
+#if RNN_NORMS > 0
+// Phases without norms have no function of that name but this; a generated one is the better match.
+#define RNN_NO_MEMBERS(number)                                                                     \
+    template <class... Any> RNN_INLINE void rnn_members##number(Any...)                            \
+    {                                                                                              \
+    }
+RNN_PHASES(RNN_NO_MEMBERS)
+#undef RNN_NO_MEMBERS
+
+/// What the norms of a phase are taken of, for one unit.
+template <int Phase>
+RNN_INLINE void rnn_members(const rnn_f *input, const rnn_f *product, const rnn_f *bias,
+                            const rnn_f *recurrent_bias, const rnn_f *parameter,
+                            const rnn_f *state, const rnn_f *carry_in, rnn_f *member)
+{
+#define RNN_CALL(number)                                                                           \
+    if constexpr (Phase == number)                                                                 \
+        rnn_members##number(input, product, bias, recurrent_bias, parameter, state, carry_in,      \
+                            member);
+    RNN_PHASES(RNN_CALL)
+#undef RNN_CALL
+}
+#endif
+
+/// The fields of rnnc_row (rnnc/module.h).
+struct RnnRow {
+    int steps, last;
+};
+
 /// The states' memory, [B, size] each: read as initial values, written with the final ones.
 struct RnnStates {
     float *at[RNN_STATES_MAX];

@@ -1,103 +1,658 @@
-// Variant stepwise: the fused pointwise kernels between cuBLAS's products. A step of phase p is
+// Variant stepwise: one launch a phase and step that multiplies R*h and does the pointwise part of
+// its units in the same CTA. All launches of a run are one CUDA graph.
 //
-//     product [B, rows*size] = operand [B, K] * R_p^T      cuBLAS
-//     rnn_step<p>: unit (b, u) a thread: product, W*x, states -> states, carries, y, next operands
+// Data placement: a CTA of 8 warps makes `units` units of 64 batch rows. Its product tile has
+// `Columns` rows of the matrix, gate-major, so that all gates of a unit lie in it:
 //
-// so two launches a phase and step, all of them in one CUDA graph. x is grid.x over units and
-// grid.y over rows; all arrays have the unit innermost, so every access of a warp is one line.
-// Floor: two launches in a graph, 2.5 us or so. Limits: none; any H, B and T.
+//     Columns = 16, LSTM:   i0 i1 i2 i3 | f0 .. f3 | g0 .. g3 | o0 .. o3      units = 4
+//
+//     chunk of 256 bytes of K:  [Columns] matrix | [64] operand rows, 272 bytes apart (cp.async,
+//                               up to 4 in flight); warp w takes its bytes 32*w ... of each row
+//     partial sums [8 warps][64][Columns + 4], over the chunks' memory
+//     W*x, old states of the thread's own units, bias vectors: cp.async before the product
+//
+// So each byte is read from shared memory once, and a sum runs over K in an order that K alone
+// fixes: 8 sums, each over its pieces of 32 bytes in turn, then added from first to last. Two tiles
+// (few columns, so that CTAs fill the GPU at small B; 64 columns for large B) give the same bits.
+// Operands are narrowed copies of states and carries that the phases which make them write, with
+// two buffers for states: phase p of step s reads buffer s % 2, its writer fills the other.
+//
+// A phase with norms is two launches: the product to memory, then a CTA a row for mean, variance
+// and the pointwise part. Barriers: one a chunk, two around the partial sums.
+//
+// Floor of a launch: 1.2 us or so in a graph, and the CTA's bytes from L2, (Columns + 64)*K at
+// 64 bytes a cycle: LSTM H = 512, B = 64, 16 bits: 80 KB, 0.75 us; or 2*B*G*H*K FLOP: float32
+// there 2.3 us. Memory: H = 2048 float32 reads 67 MB a step, 14 us. Limits: none; any H, B and T.
 //
 //     nvcc -std=c++17 -arch=sm_90 -Itemplates -Xptxas -v -cubin templates/cuda/stepwise.cu
 #include "cuda/cell.cuh"
+#include "cuda/input_product.cuh"
+
+#ifndef RNN_SM_COUNT
+#define RNN_SM_COUNT 132        // of the GPU that tiles are chosen for
+#define RNN_SHARED_BYTES 232448 // of a CTA
+#endif
 
 /// What a phase's kernel is given for one step; all device memory.
 struct RnnStep {
-    const float *input;   ///< W*x of this step; rows are input_stride floats apart
-    const float *product; ///< [B, row_count*size]
+    const float *input;                             ///< W*x: [B, T, RNN_INPUT_STRIDE]
+    const rnn_operand *matrix;                      ///< [row_count*size, K padded]; NULL: none
+    const rnn_operand *operand;                     ///< [B, heads * K padded]
     const float *bias, *recurrent_bias, *parameter; ///< canonical; NULL: none
-    const float *state_in[RNN_STATES_MAX];
-    float *state_out[RNN_STATES_MAX]; ///< may be state_in where there is one phase only
-    float *carries[RNN_GATES_MAX];
-    rnn_operand *operands[RNN_PHASES_MAX]; ///< for each reading phase; NULL: it reads float32
-    float *y;                              ///< NULL: not in this step
-    long long batch, input_stride, y_stride;
+    const float *state_in[RNN_STATES_MAX];          ///< [B, size]
+    float *state_out[RNN_STATES_MAX];      ///< may be state_in where there is one phase only
+    float *carries[RNN_GATES_MAX];         ///< [B, size]
+    rnn_operand *operands[RNN_PHASES_MAX]; ///< for each reading phase, as `operand`
+    float *product;                        ///< phases with norms: [B, row_count*size]
+    float *y;
+    const int *order;   ///< [B, T], see rnnc_row; NULL: every row takes all steps
+    const RnnRow *rows; ///< [B]
+    const float *scale; ///< [B, operand of R]: factors of what R multiplies; NULL: none
+    long long batch, timesteps, step, y_row_stride, y_step_stride;
 };
 
-/// Narrows what phase Phase has made for the products that read it.
+enum {
+    RNN_WARPS = 8,
+    RNN_STEP_THREADS = 32 * RNN_WARPS,
+    RNN_TILE_ROWS = 64,
+    RNN_PIECE_BYTES = 256,  ///< of K in a chunk
+    RNN_PIECE_STRIDE = 272, ///< 17 * 16: rows of a chunk start in different banks
+    RNN_PIECE = RNN_PIECE_BYTES / sizeof(rnn_operand),
+    RNN_PIECES_MAX = 4
+};
+
+/// Units of a head, and the K of its product.
+constexpr __device__ int rnn_head_units(int phase)
+{
+    return rnn_phases[phase].size / rnn_phases[phase].heads;
+}
+constexpr __device__ int rnn_head_depth(int phase)
+{
+    return rnn_phases[phase].operand_size / rnn_phases[phase].heads;
+}
+constexpr __device__ int rnn_tile_units(int phase, int columns)
+{
+    return rnn_phases[phase].row_count > 0 ? columns / rnn_phases[phase].row_count : columns;
+}
+constexpr __device__ int rnn_tiles(int phase, int columns)
+{
+    const int units = rnn_tile_units(phase, columns);
+    return (rnn_head_units(phase) + units - 1) / units * rnn_phases[phase].heads;
+}
+
+/// Columns of the tile where there are rows for all SMs, and where there are few: then the widest
+/// tile that still gives (nearly) every SM a CTA.
+constexpr int rnn_columns_many = RNN_SHARED_BYTES >= 200 * 1024 ? 64 : 32;
+constexpr __device__ int rnn_columns_few(int phase)
+{
+    int columns = 16;
+    while (columns < rnn_columns_many && rnn_tiles(phase, columns) > RNN_SM_COUNT)
+        columns *= 2;
+    return columns;
+}
+
+/// Sizes of one tile.
+template <int Phase, int Columns> struct RnnTile {
+    enum {
+        gates = rnn_phases[Phase].row_count,
+        units = rnn_tile_units(Phase, Columns),
+        head_units = rnn_head_units(Phase),
+        tiles = (head_units + units - 1) / units, // of a head
+        depth = gates ? rnn_head_depth(Phase) : 0,
+        operand_stride = gates ? rnn_phases[Phase].heads * rnn_padded(depth) : 0,
+        pieces = (depth + RNN_PIECE - 1) / RNN_PIECE,
+        piece_bytes = (Columns + RNN_TILE_ROWS) * RNN_PIECE_STRIDE,
+        fitting = RNN_SHARED_BYTES / 3 * 2 / piece_bytes,
+        limit = fitting < RNN_PIECES_MAX ? fitting : RNN_PIECES_MAX,
+        slots = pieces < limit ? pieces : limit,
+        ahead = pieces <= limit ? pieces : limit - 1, // chunks whose copies run
+        sum_stride = Columns + 4,                     // no bank conflict, as row or column
+        sum_bytes = gates ? RNN_WARPS * RNN_TILE_ROWS * sum_stride * 4 : 0,
+        product_bytes =
+            (int)slots * piece_bytes > (int)sum_bytes ? (int)slots *piece_bytes : (int)sum_bytes,
+        items = (units * RNN_TILE_ROWS + RNN_STEP_THREADS - 1) / RNN_STEP_THREADS, // of a thread
+        values = RNN_GATES + RNN_STATES,
+        vectors = RNN_BIASES + RNN_RECURRENT_BIASES + RNN_PARAMETERS,
+        shared_bytes =
+            product_bytes + (items * values * RNN_STEP_THREADS + RNN_SOME(vectors) * units) * 4
+    };
+};
+
+/// A row's place in time at this step.
+struct RnnWhen {
+    bool takes; ///< the step: else its states stay
+    bool last;  ///< it is the row's last
+    long long time, position;
+};
+
+RNN_INLINE RnnWhen rnn_when(const RnnStep &step, long long row)
+{
+    RnnWhen when;
+    long long last = step.timesteps - 1;
+    if (step.order) {
+        const RnnRow of = step.rows[row];
+        when.takes = step.step < of.steps;
+        when.last = step.step == of.steps - 1;
+        when.time = when.takes ? __ldg(step.order + row * step.timesteps + step.step) : 0;
+        last = of.last;
+    } else {
+        when.takes = true;
+        when.last = step.step == last;
+        when.time = RNN_REVERSED ? last - step.step : step.step;
+    }
+    when.position = RNN_GO_BACKWARDS ? last - when.time : when.time;
+    return when;
+}
+
+/// What the pointwise function of one unit reads.
+struct RnnUnit {
+    float input[RNN_SOME(RNN_GATES)], product[RNN_GATES_MAX], bias[RNN_SOME(RNN_BIASES)];
+    float recurrent_bias[RNN_SOME(RNN_RECURRENT_BIASES)], parameter[RNN_SOME(RNN_PARAMETERS)];
+    float state[RNN_SOME(RNN_STATES)], carry[RNN_SOME(RNN_CARRIES)];
+};
+
+RNN_INLINE const float *rnn_input_at(const RnnStep &step, long long row, long long time, int gate,
+                                     int unit)
+{
+    return step.input + (row * step.timesteps + time) * RNN_INPUT_STRIDE + gate * RNN_UNITS + unit;
+}
+
+template <int Phase>
+RNN_INLINE void rnn_load_carries(const RnnStep &step, long long row, int unit, RnnUnit &of)
+{
+#pragma unroll
+    for (int i = 0; i < RNN_CARRIES; i++)
+        of.carry[i] = unit < rnn_carry_sizes[i] && !(rnn_phases[Phase].carries >> i & 1)
+                          ? step.carries[i][row * rnn_carry_sizes[i] + unit]
+                          : 0.0f;
+}
+
+/// Narrows what phase Phase has made for the products that read it: states of every row, as their
+/// buffers alternate, carries where the row takes the step.
 template <int Phase, int Reader>
 RNN_INLINE void rnn_publish(const RnnStep &step, const float *states, const float *carries,
-                            long long row, int unit)
+                            bool takes, long long row, int unit)
 {
     if constexpr (Reader < RNN_PHASE_COUNT) {
         if constexpr (rnn_feeds(Phase, Reader)) {
             constexpr RnnPhase reader = rnn_phases[Reader];
-            if (step.operands[Reader] && unit < reader.operand_size)
-                step.operands[Reader][row * reader.operand_size + unit] = rnn_narrow(
-                    reader.operand_is_state ? states[reader.operand] : carries[reader.operand]);
+            constexpr int depth = rnn_head_depth(Reader);
+            if (unit < reader.operand_size && (reader.operand_is_state || takes)) {
+                float value =
+                    reader.operand_is_state ? states[reader.operand] : carries[reader.operand];
+                if (RNN_RECURRENT_DROPOUT && reader.matrix == RNN_MATRIX_R && step.scale)
+                    value *= __ldg(step.scale + row * reader.operand_size + unit);
+                step.operands[Reader][row * reader.heads * rnn_padded(depth) +
+                                      unit / depth * rnn_padded(depth) + unit % depth] =
+                    rnn_narrow(value);
+            }
         }
-        rnn_publish<Phase, Reader + 1>(step, states, carries, row, unit);
+        rnn_publish<Phase, Reader + 1>(step, states, carries, takes, row, unit);
     }
 }
 
-template <int Phase> RNN_INLINE void rnn_unit(const RnnStep &step, long long row, int unit)
+/// The pointwise part of one unit, and its stores.
+template <int Phase>
+RNN_INLINE void rnn_finish_unit(const RnnStep &step, long long row, int unit, const RnnWhen &when,
+                                const RnnUnit &of, const float *statistic)
 {
     constexpr RnnPhase phase = rnn_phases[Phase];
-    float input[RNN_SOME(RNN_GATES)], product[RNN_GATES_MAX], bias[RNN_SOME(RNN_BIASES)];
-    float recurrent_bias[RNN_SOME(RNN_RECURRENT_BIASES)], parameter[RNN_SOME(RNN_PARAMETERS)];
-    float state[RNN_SOME(RNN_STATES)], next[RNN_SOME(RNN_STATES)];
-    float carry_in[RNN_SOME(RNN_CARRIES)], carry_out[RNN_SOME(RNN_CARRIES)];
-    // What the phase does not use is not loaded: the compiler sees which values go nowhere.
-#pragma unroll
-    for (int g = 0; g < RNN_GATES; g++)
-        input[g] = step.input[row * step.input_stride + g * RNN_UNITS + unit];
-#pragma unroll
-    for (int g = 0; g < phase.row_count; g++)
-        product[g] = step.product[row * phase.row_count * phase.size + g * phase.size + unit];
-#pragma unroll
-    for (int g = 0; g < RNN_SOME(RNN_BIASES); g++)
-        bias[g] = step.bias ? __ldg(step.bias + g * RNN_UNITS + unit) : 0.0f;
-#pragma unroll
-    for (int g = 0; g < RNN_SOME(RNN_RECURRENT_BIASES); g++)
-        recurrent_bias[g] =
-            step.recurrent_bias ? __ldg(step.recurrent_bias + g * RNN_UNITS + unit) : 0.0f;
-#pragma unroll
-    for (int g = 0; g < RNN_SOME(RNN_PARAMETERS); g++)
-        parameter[g] = step.parameter ? __ldg(step.parameter + g * RNN_UNITS + unit) : 0.0f;
+    float next[RNN_SOME(RNN_STATES)], carry[RNN_SOME(RNN_CARRIES)];
 #pragma unroll
     for (int i = 0; i < RNN_STATES; i++)
-        state[i] =
-            unit < rnn_state_sizes[i] ? step.state_in[i][row * rnn_state_sizes[i] + unit] : 0.0f;
-#pragma unroll
-    for (int i = 0; i < RNN_CARRIES; i++)
-        carry_in[i] = unit < rnn_carry_sizes[i] && !(phase.carries >> i & 1)
-                          ? step.carries[i][row * rnn_carry_sizes[i] + unit]
-                          : 0.0f;
-    rnn_pointwise<Phase>(input, product, bias, recurrent_bias, parameter, state, carry_in, nullptr,
-                         carry_out, next);
+        next[i] = of.state[i];
+    if (when.takes)
+        rnn_pointwise<Phase>(of.input, of.product, of.bias, of.recurrent_bias, of.parameter,
+                             of.state, of.carry, statistic, carry, next);
 #pragma unroll
     for (int i = 0; i < RNN_STATES; i++)
         if (phase.states >> i & 1)
             step.state_out[i][row * rnn_state_sizes[i] + unit] = next[i];
 #pragma unroll
     for (int i = 0; i < RNN_CARRIES; i++)
-        if (phase.carries >> i & 1)
-            step.carries[i][row * rnn_carry_sizes[i] + unit] = carry_out[i];
-    if ((phase.states & 1) && step.y)
-        step.y[row * step.y_stride + unit] = next[0];
-    rnn_publish<Phase, 0>(step, next, carry_out, row, unit);
+        if ((phase.carries >> i & 1) && when.takes)
+            step.carries[i][row * rnn_carry_sizes[i] + unit] = carry[i];
+    if ((phase.states & 1) && when.takes && (RNN_SEQUENCE_OUT || when.last))
+        step.y[row * step.y_row_stride +
+               (RNN_SEQUENCE_OUT ? when.position * step.y_step_stride : 0) + unit] = next[0];
+    rnn_publish<Phase, 0>(step, next, carry, when.takes, row, unit);
 }
 
-template <int Phase> RNN_INLINE void rnn_units(const RnnStep &step)
+/// A CTA's place: units first ... of the phase, as far as `units_end`, and batch rows.
+struct RnnPlace {
+    int head, first, units_end, rows;
+    long long first_row;
+};
+
+template <class Tile> RNN_INLINE RnnPlace rnn_place(const RnnStep &step)
 {
-    const int unit = blockIdx.x * blockDim.x + threadIdx.x;
-    if (unit < rnn_phases[Phase].size)
-        for (long long row = blockIdx.y; row < step.batch; row += gridDim.y)
-            rnn_unit<Phase>(step, row, unit);
+    RnnPlace place;
+    place.head = blockIdx.x / Tile::tiles;
+    const int within = (int)blockIdx.x % Tile::tiles * Tile::units;
+    place.first = place.head * Tile::head_units + within;
+    place.units_end =
+        Tile::units < Tile::head_units - within ? Tile::units : Tile::head_units - within;
+    place.first_row = (long long)blockIdx.y * RNN_TILE_ROWS;
+    const long long left = step.batch - place.first_row;
+    place.rows = left < RNN_TILE_ROWS ? (int)left : RNN_TILE_ROWS;
+    return place;
 }
+
+/// Starts the copies of the CTA's rows of the matrix for chunk `piece`. Rows that belong to no
+/// unit hold anything: they have their own sums.
+template <int Phase, class Tile>
+RNN_INLINE void rnn_copy_matrix(const RnnStep &step, const RnnPlace &place, int piece,
+                                unsigned char *slot)
+{
+    constexpr int vectors = RNN_PIECE_BYTES / 16;
+    for (int i = threadIdx.x; i < Tile::gates * Tile::units * vectors; i += RNN_STEP_THREADS) {
+        const int column = i / vectors, vector = i % vectors;
+        const int gate = column / Tile::units, unit = column % Tile::units;
+        const int k = piece * RNN_PIECE + vector * RNN_VECTOR;
+        const bool wanted = unit < place.units_end && k < Tile::depth;
+        const long long row = (long long)gate * rnn_phases[Phase].size + place.first + unit;
+        rnn_copy16_or_zero(slot + column * RNN_PIECE_STRIDE + vector * 16,
+                           step.matrix + (wanted ? row * rnn_padded(Tile::depth) + k : 0), wanted);
+    }
+}
+
+template <class Tile, int Columns>
+RNN_INLINE void rnn_copy_operand(const RnnStep &step, const RnnPlace &place, int piece,
+                                 unsigned char *slot)
+{
+    constexpr int vectors = RNN_PIECE_BYTES / 16;
+    for (int i = threadIdx.x; i < place.rows * vectors; i += RNN_STEP_THREADS) {
+        const int row = i / vectors, vector = i % vectors;
+        const int k = piece * RNN_PIECE + vector * RNN_VECTOR;
+        const bool wanted = k < Tile::depth;
+        const long long at = (place.first_row + row) * Tile::operand_stride +
+                             (long long)place.head * rnn_padded(Tile::depth) + k;
+        rnn_copy16_or_zero(slot + (Columns + row) * RNN_PIECE_STRIDE + vector * 16,
+                           step.operand + (wanted ? at : 0), wanted);
+    }
+}
+
+/// The sums of one warp over its part of K for the whole tile.
+template <int Columns> struct RnnTileSums {
+#if RNN_PRECISION == 0
+    enum { along_columns = Columns / 4, along_rows = RNN_TILE_ROWS / 8 };
+    float sums[along_columns][along_rows]; // lane: every 4th column, every 8th row
+
+    RNN_MEMBER void add(const unsigned char *slot, int rows)
+    {
+        const int lane = threadIdx.x % 32;
+        slot += threadIdx.x / 32 * 32;
+#pragma unroll 1
+        for (int part = 0; part < 32; part += 16) {
+            float4 b[along_rows];
+#pragma unroll
+            for (int j = 0; j < along_rows; j++)
+                if (8 * j < rows)
+                    b[j] =
+                        *(const float4 *)(slot + (Columns + lane / 4 + 8 * j) * RNN_PIECE_STRIDE +
+                                          part);
+#pragma unroll
+            for (int i = 0; i < along_columns; i++) {
+                const float4 a =
+                    *(const float4 *)(slot + (lane % 4 + 4 * i) * RNN_PIECE_STRIDE + part);
+#pragma unroll
+                for (int j = 0; j < along_rows; j++) {
+                    if (8 * j >= rows)
+                        continue;
+                    sums[i][j] = fmaf(a.x, b[j].x, sums[i][j]);
+                    sums[i][j] = fmaf(a.y, b[j].y, sums[i][j]);
+                    sums[i][j] = fmaf(a.z, b[j].z, sums[i][j]);
+                    sums[i][j] = fmaf(a.w, b[j].w, sums[i][j]);
+                }
+            }
+        }
+    }
+    template <class Take> RNN_MEMBER void each(Take take) const
+    {
+        const int lane = threadIdx.x % 32;
+#pragma unroll
+        for (int j = 0; j < along_rows; j++)
+#pragma unroll
+            for (int i = 0; i < along_columns; i++)
+                take(lane / 4 + 8 * j, lane % 4 + 4 * i, sums[i][j]);
+    }
+#else
+    enum { along_columns = Columns / 16, along_rows = RNN_TILE_ROWS / 8 };
+    float sums[along_columns][along_rows][4];
+
+    RNN_MEMBER void add(const unsigned char *slot, int rows)
+    {
+        const int lane = threadIdx.x % 32;
+        unsigned a[along_columns][4];
+        slot += threadIdx.x / 32 * 32;
+#pragma unroll
+        for (int i = 0; i < along_columns; i++)
+            rnn_load_matrices(a[i],
+                              slot + (16 * i + lane % 16) * RNN_PIECE_STRIDE + lane / 16 * 16);
+#pragma unroll
+        for (int j = 0; j < along_rows; j += 2) {
+            if (8 * j >= rows)
+                break;
+            unsigned b[4];
+            rnn_load_matrices(
+                b, slot + (Columns + 8 * j + lane / 16 * 8 + lane % 8) * RNN_PIECE_STRIDE +
+                       lane / 8 % 2 * 16);
+#pragma unroll
+            for (int i = 0; i < along_columns; i++) {
+                rnn_mma(sums[i][j], a[i], b[0], b[1]);
+                rnn_mma(sums[i][j + 1], a[i], b[2], b[3]);
+            }
+        }
+    }
+    template <class Take> RNN_MEMBER void each(Take take) const
+    {
+        const int lane = threadIdx.x % 32;
+#pragma unroll
+        for (int j = 0; j < along_rows; j++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+#pragma unroll
+                for (int i = 0; i < along_columns; i++)
+                    take(8 * j + lane % 4 * 2 + e % 2, 16 * i + e / 2 * 8 + lane / 4,
+                         sums[i][j][e]);
+    }
+#endif
+};
+
+/// The product of a CTA's tile: leaves the warps' partial sums in shared memory, [warp][row]
+/// [column], with a barrier after them. The first `ahead` chunks of the matrix are on their way.
+template <int Phase, int Columns>
+RNN_INLINE void rnn_multiply_tile(const RnnStep &step, const RnnPlace &place, unsigned char *slots)
+{
+    using Tile = RnnTile<Phase, Columns>;
+    RnnTileSums<Columns> sums = {};
+#pragma unroll 1
+    for (int piece = 0; piece < Tile::pieces; piece++) {
+        rnn_copy_wait<Tile::ahead - 1>();
+        __syncthreads();
+        if (Tile::ahead < Tile::pieces && piece + Tile::ahead < Tile::pieces) {
+            unsigned char *slot = slots + (piece + Tile::ahead) % Tile::slots * Tile::piece_bytes;
+            rnn_copy_matrix<Phase, Tile>(step, place, piece + Tile::ahead, slot);
+            rnn_copy_operand<Tile, Columns>(step, place, piece + Tile::ahead, slot);
+        }
+        rnn_copy_commit();
+        sums.add(slots + piece % Tile::slots * Tile::piece_bytes, place.rows);
+    }
+    rnn_copy_wait<0>();
+    __syncthreads();
+    float *partial = (float *)slots + threadIdx.x / 32 * RNN_TILE_ROWS * Tile::sum_stride;
+    sums.each([&](int row, int column, float sum) {
+        if (row < place.rows)
+            partial[row * Tile::sum_stride + column] = sum;
+    });
+    __syncthreads();
+}
+
+/// Starts the copies of the vectors of the CTA's units, [vector][unit].
+template <class Tile>
+RNN_INLINE void rnn_copy_vectors(const RnnStep &step, const RnnPlace &place, float *to)
+{
+    for (int i = threadIdx.x; i < Tile::vectors * Tile::units; i += RNN_STEP_THREADS) {
+        const int vector = i / Tile::units, unit = place.first + i % Tile::units;
+        const float *from = vector < RNN_BIASES                          ? step.bias
+                            : vector < RNN_BIASES + RNN_RECURRENT_BIASES ? step.recurrent_bias
+                                                                         : step.parameter;
+        const int gate = vector < RNN_BIASES ? vector
+                         : vector < RNN_BIASES + RNN_RECURRENT_BIASES
+                             ? vector - RNN_BIASES
+                             : vector - RNN_BIASES - RNN_RECURRENT_BIASES;
+        const bool wanted = from && i % Tile::units < place.units_end && unit < RNN_UNITS;
+        rnn_copy4_or_zero(to + i, wanted ? from + gate * RNN_UNITS + unit : step.state_in[0],
+                          wanted);
+    }
+}
+
+/// Starts the copies of W*x and states of a thread's own units, [value][item][thread].
+template <class Tile>
+RNN_INLINE void rnn_copy_values(const RnnStep &step, const RnnPlace &place, float *to)
+{
+    to += threadIdx.x;
+#pragma unroll
+    for (int item = 0; item < Tile::items; item++) {
+        const int at = item * RNN_STEP_THREADS + (int)threadIdx.x;
+        const int row = at / Tile::units, unit = place.first + at % Tile::units;
+        if (row >= place.rows || at % Tile::units >= place.units_end)
+            continue;
+        const long long batch_row = place.first_row + row;
+        const RnnWhen when = rnn_when(step, batch_row);
+        float *const mine = to + item * RNN_STEP_THREADS;
+#pragma unroll
+        for (int g = 0; g < RNN_GATES; g++)
+            rnn_copy4_or_zero(
+                mine + g * Tile::items * RNN_STEP_THREADS,
+                rnn_input_at(step, batch_row, when.time, g, unit < RNN_UNITS ? unit : 0),
+                unit < RNN_UNITS);
+#pragma unroll
+        for (int i = 0; i < RNN_STATES; i++) {
+            const bool wanted = unit < rnn_state_sizes[i];
+            rnn_copy4_or_zero(
+                mine + (RNN_GATES + i) * Tile::items * RNN_STEP_THREADS,
+                step.state_in[i] + (wanted ? batch_row * rnn_state_sizes[i] + unit : 0), wanted);
+        }
+    }
+}
+
+/// One unit of a CTA's tile from what lies in shared memory.
+template <int Phase, class Tile>
+RNN_INLINE void rnn_take_unit(const RnnStep &step, const RnnPlace &place, int item,
+                              const float *partial, const float *values, const float *vectors)
+{
+    constexpr RnnPhase phase = rnn_phases[Phase];
+    const int at = item * RNN_STEP_THREADS + (int)threadIdx.x;
+    const int row = at / Tile::units, within = at % Tile::units;
+    if (row >= place.rows || within >= place.units_end)
+        return;
+    const int unit = place.first + within;
+    const long long batch_row = place.first_row + row;
+    RnnUnit of;
+#pragma unroll
+    for (int g = 0; g < phase.row_count; g++) {
+        const float *from = partial + row * Tile::sum_stride + g * Tile::units + within;
+        of.product[g] = from[0];
+#pragma unroll
+        for (int warp = 1; warp < RNN_WARPS; warp++)
+            of.product[g] += from[warp * RNN_TILE_ROWS * Tile::sum_stride];
+    }
+    if constexpr (phase.norms[0] > 0) {
+#pragma unroll
+        for (int g = 0; g < phase.row_count; g++)
+            step.product[(batch_row * phase.row_count + g) * phase.size + unit] = of.product[g];
+        return;
+    }
+    values += item * RNN_STEP_THREADS + threadIdx.x;
+#pragma unroll
+    for (int g = 0; g < RNN_GATES; g++)
+        of.input[g] = values[g * Tile::items * RNN_STEP_THREADS];
+#pragma unroll
+    for (int i = 0; i < RNN_STATES; i++)
+        of.state[i] = values[(RNN_GATES + i) * Tile::items * RNN_STEP_THREADS];
+#pragma unroll
+    for (int g = 0; g < RNN_BIASES; g++)
+        of.bias[g] = vectors[g * Tile::units + within];
+#pragma unroll
+    for (int g = 0; g < RNN_RECURRENT_BIASES; g++)
+        of.recurrent_bias[g] = vectors[(RNN_BIASES + g) * Tile::units + within];
+#pragma unroll
+    for (int g = 0; g < RNN_PARAMETERS; g++)
+        of.parameter[g] = vectors[(RNN_BIASES + RNN_RECURRENT_BIASES + g) * Tile::units + within];
+    rnn_load_carries<Phase>(step, batch_row, unit, of);
+    rnn_finish_unit<Phase>(step, batch_row, unit, rnn_when(step, batch_row), of, nullptr);
+}
+
+/// One CTA: product and pointwise part, or, in a phase with norms, the product alone.
+template <int Phase, int Columns> RNN_INLINE void rnn_step_tile(const RnnStep &step)
+{
+    using Tile = RnnTile<Phase, Columns>;
+    constexpr bool finishes = rnn_phases[Phase].norms[0] == 0;
+    extern __shared__ float4 rnn_shared[];
+    unsigned char *const slots = (unsigned char *)rnn_shared;
+    float *const values = (float *)(slots + Tile::product_bytes);
+    float *const vectors = values + Tile::items * Tile::values * RNN_STEP_THREADS;
+    const RnnPlace place = rnn_place<Tile>(step);
+    bool multiplies = Tile::gates > 0;
+    if (multiplies && step.order) // rows that are all through only keep their states
+        multiplies = __syncthreads_or((int)threadIdx.x < place.rows &&
+                                      rnn_when(step, place.first_row + threadIdx.x).takes);
+    if (finishes) {
+        rnn_copy_vectors<Tile>(step, place, vectors);
+        rnn_copy_values<Tile>(step, place, values);
+    }
+    if constexpr (Tile::gates > 0) {
+        for (int piece = 0; piece < Tile::ahead && multiplies; piece++) {
+            unsigned char *slot = slots + piece * Tile::piece_bytes;
+            rnn_copy_matrix<Phase, Tile>(step, place, piece, slot);
+            rnn_copy_operand<Tile, Columns>(step, place, piece, slot);
+            rnn_copy_commit();
+        }
+        if (multiplies)
+            rnn_multiply_tile<Phase, Columns>(step, place, slots);
+    }
+    if (!multiplies) {
+        rnn_copy_wait<0>();
+        __syncthreads();
+    }
+    if (!finishes && !multiplies)
+        return;
+#pragma unroll 1
+    for (int item = 0; item < Tile::items; item++)
+        rnn_take_unit<Phase, Tile>(step, place, item, (const float *)slots, values, vectors);
+}
+
+#if RNN_NORMS > 0
+/// All that the pointwise function reads, from memory.
+template <int Phase>
+RNN_INLINE void rnn_load_unit(const RnnStep &step, long long row, int unit, const RnnWhen &when,
+                              RnnUnit &of)
+{
+    constexpr RnnPhase phase = rnn_phases[Phase];
+    const bool canonical = unit < RNN_UNITS;
+#pragma unroll
+    for (int g = 0; g < phase.row_count; g++)
+        of.product[g] =
+            when.takes ? step.product[(row * phase.row_count + g) * phase.size + unit] : 0.0f;
+#pragma unroll
+    for (int g = 0; g < RNN_GATES; g++)
+        of.input[g] = canonical ? *rnn_input_at(step, row, when.time, g, unit) : 0.0f;
+#pragma unroll
+    for (int g = 0; g < RNN_BIASES; g++)
+        of.bias[g] = step.bias && canonical ? step.bias[g * RNN_UNITS + unit] : 0.0f;
+#pragma unroll
+    for (int g = 0; g < RNN_RECURRENT_BIASES; g++)
+        of.recurrent_bias[g] =
+            step.recurrent_bias && canonical ? step.recurrent_bias[g * RNN_UNITS + unit] : 0.0f;
+#pragma unroll
+    for (int g = 0; g < RNN_PARAMETERS; g++)
+        of.parameter[g] = step.parameter && canonical ? step.parameter[g * RNN_UNITS + unit] : 0.0f;
+#pragma unroll
+    for (int i = 0; i < RNN_STATES; i++)
+        of.state[i] =
+            unit < rnn_state_sizes[i] ? step.state_in[i][row * rnn_state_sizes[i] + unit] : 0.0f;
+    rnn_load_carries<Phase>(step, row, unit, of);
+}
+
+/// The sum of `value` over the CTA, in an order that the thread count fixes; to all threads.
+RNN_INLINE float rnn_sum_cta(float value)
+{
+    __shared__ float of_warp[RNN_WARPS];
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2)
+        value += __shfl_xor_sync(0xffffffff, value, mask);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        of_warp[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = of_warp[0];
+#pragma unroll
+    for (int warp = 1; warp < RNN_WARPS; warp++)
+        value += of_warp[warp];
+    return value;
+}
+
+/// Mean and 1 / sqrt(variance + 1e-5) of each norm of a row: two passes.
+template <int Phase>
+RNN_INLINE void rnn_take_statistics(const RnnStep &step, long long row, const RnnWhen &when,
+                                    float *statistic)
+{
+    constexpr RnnPhase phase = rnn_phases[Phase];
+#pragma unroll 1
+    for (int pass = 0; pass < 2; pass++) {
+        float sums[RNN_NORMS] = {};
+#pragma unroll 1
+        for (int unit = threadIdx.x; unit < phase.size; unit += RNN_STEP_THREADS) {
+            RnnUnit of;
+            float member[RNN_MEMBERS];
+            rnn_load_unit<Phase>(step, row, unit, when, of);
+            rnn_members<Phase>(of.input, of.product, of.bias, of.recurrent_bias, of.parameter,
+                               of.state, of.carry, member);
+            int at = 0;
+#pragma unroll
+            for (int n = 0; n < RNN_NORMS && phase.norms[n] > 0; n++)
+#pragma unroll
+                for (int m = 0; m < phase.norms[n]; m++, at++) {
+                    const float off = pass ? member[at] - statistic[2 * n] : 0.0f;
+                    sums[n] += pass ? off * off : member[at];
+                }
+        }
+#pragma unroll
+        for (int n = 0; n < RNN_NORMS && phase.norms[n] > 0; n++) {
+            const float mean = rnn_sum_cta(sums[n]) / ((float)phase.norms[n] * (float)phase.size);
+            statistic[2 * n + pass] = pass ? 1.0f / sqrtf(mean + 1e-5f) : mean;
+        }
+    }
+}
+
+/// The second launch of a phase with norms: a CTA a row.
+template <int Phase> RNN_INLINE void rnn_norm_row(const RnnStep &step)
+{
+    if constexpr (rnn_phases[Phase].norms[0] > 0) {
+        const long long row = blockIdx.x;
+        const RnnWhen when = rnn_when(step, row);
+        float statistic[2 * RNN_NORMS] = {};
+        if (when.takes)
+            rnn_take_statistics<Phase>(step, row, when, statistic);
+#pragma unroll 1
+        for (int unit = threadIdx.x; unit < rnn_phases[Phase].size; unit += RNN_STEP_THREADS) {
+            RnnUnit of;
+            rnn_load_unit<Phase>(step, row, unit, when, of);
+            rnn_finish_unit<Phase>(step, row, unit, when, of, statistic);
+        }
+    }
+}
+
+#define RNN_NORM_KERNEL(number)                                                                    \
+    extern "C" __global__ void __launch_bounds__(RNN_STEP_THREADS)                                 \
+        rnn_norm##number(const RnnStep step)                                                       \
+    {                                                                                              \
+        rnn_norm_row<number>(step);                                                                \
+    }
+RNN_PHASES(RNN_NORM_KERNEL)
+#endif
 
 #define RNN_KERNEL(number)                                                                         \
-    extern "C" __global__ void rnn_step##number(const RnnStep step)                                \
+    extern "C" __global__ void __launch_bounds__(RNN_STEP_THREADS, 1)                              \
+        rnn_step##number(const RnnStep step)                                                       \
     {                                                                                              \
-        rnn_units<number>(step);                                                                   \
+        rnn_step_tile<number, rnn_columns_few(number)>(step);                                      \
+    }                                                                                              \
+    extern "C" __global__ void __launch_bounds__(RNN_STEP_THREADS, 1)                              \
+        rnn_steps##number(const RnnStep step)                                                      \
+    {                                                                                              \
+        if constexpr (rnn_columns_few(number) != rnn_columns_many)                                 \
+            rnn_step_tile<number, rnn_columns_many>(step);                                         \
     }
 RNN_PHASES(RNN_KERNEL)
+
+/// For the host: CTAs along x and dynamic shared memory of each phase's two kernels.
+struct RnnShape {
+    int tiles, shared_bytes, tiles_many, shared_bytes_many;
+};
+#define RNN_SHAPE(number)                                                                          \
+    {rnn_tiles(number, rnn_columns_few(number)),                                                   \
+     RnnTile<number, rnn_columns_few(number)>::shared_bytes, rnn_tiles(number, rnn_columns_many),  \
+     RnnTile<number, rnn_columns_many>::shared_bytes},
+extern "C" __device__ RnnShape rnn_shapes[RNN_PHASE_COUNT] = {RNN_PHASES(RNN_SHAPE)};

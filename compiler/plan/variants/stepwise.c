@@ -1,5 +1,5 @@
-// Variant stepwise: cuBLAS products and one fused pointwise kernel a phase and step, in a CUDA
-// graph. Always applies: the fallback of every layer.
+// Variant stepwise: one launch a phase and step, product and pointwise part, in a CUDA graph.
+// Always applies: the fallback of every layer.
 #include "plan/cta.h"
 #include "rnnc/module.h"
 
@@ -46,13 +46,16 @@ static void estimate(Arena *arena, const PlanContext *context, Choice *choice)
     choice->cost_us = 8.0 + input_product_us(context) + (double)context->timesteps * step_us;
     choice->memory_bytes =
         context->batch * (context->timesteps + 2) * cell->W.count * layer->units * 4;
-    choice->reason = "two launches a step, any size";
+    choice->reason = "a launch a phase and step, any size";
 }
 
 static void print_stub(const PlanContext *context, const Choice *choice, Text *out)
 {
-    (void)context, (void)choice;
-    text_add(out, "#include \"cuda/stepwise.cu\"\n");
+    (void)choice;
+    text_addf(out,
+              "#define RNN_SM_COUNT %d\n#define RNN_SHARED_BYTES %lld\n\n"
+              "#include \"cuda/stepwise.cu\"\n",
+              context->device->sm_count, (long long)context->device->shared_bytes_per_cta);
 }
 
 const Variant variant_stepwise = {

@@ -32,7 +32,7 @@ typedef enum rnnc_status {
     RNNC_UNAVAILABLE = 4,      /* no such device, driver or library here; the message says which */
     RNNC_OUT_OF_MEMORY = 5,
     RNNC_NOT_READY = 6,   /* an input or output is not bound */
-    RNNC_DEVICE_ERROR = 7 /* the driver, cuBLAS or cuDNN failed; the message has its words */
+    RNNC_DEVICE_ERROR = 7 /* the driver or cuDNN failed; the message has its words */
 } rnnc_status;
 
 typedef struct rnnc_module rnnc_module;

@@ -3,22 +3,22 @@
 
 #include <string.h>
 
-enum { THREADS = 256, BLOCKS_MAX = 4096, OUT_OF_MEMORY = 2 };
-enum { TILE = 64 }; ///< of rows and columns in templates/cuda/input_product.cuh
+enum { OUT_OF_MEMORY = 2 };
 
 static rnnc_precision precision_of(const rnnc_layer_weights *weights)
 {
     return (rnnc_precision)weights->options.module->precision;
 }
 
-bool rnnc_layer_weights_narrow(const rnnc_layer_weights *weights)
-{
-    return precision_of(weights) == RNNC_BFLOAT16 || precision_of(weights) == RNNC_FLOAT16;
-}
-
 int64_t rnnc_layer_weights_operand_bytes(const rnnc_layer_weights *weights)
 {
-    return rnnc_layer_weights_narrow(weights) ? 2 : 4;
+    const rnnc_precision precision = precision_of(weights);
+    return precision == RNNC_BFLOAT16 || precision == RNNC_FLOAT16 ? 2 : 4;
+}
+
+int64_t rnnc_layer_weights_padded(const rnnc_layer_weights *weights, int64_t count)
+{
+    return rnnc_cuda_padded(precision_of(weights), count);
 }
 
 rnnc_status rnnc_layer_weights_check(const rnnc_layer_weights *weights, CUresult result,
@@ -40,8 +40,11 @@ rnnc_status rnnc_layer_weights_alloc(const rnnc_layer_weights *weights, int64_t 
     *to = 0;
     if (bytes == 0)
         return RNNC_OK;
-    return rnnc_layer_weights_check(weights, weights->options.cuda->cuMemAlloc(to, (size_t)bytes),
-                                    "allocating device memory");
+    CUresult result = weights->options.cuda->cuMemAlloc(to, (size_t)bytes);
+    if (!result)
+        result =
+            weights->options.cuda->cuMemsetD8Async(*to, 0, (size_t)bytes, weights->options.stream);
+    return rnnc_layer_weights_check(weights, result, "allocating device memory");
 }
 
 rnnc_status rnnc_layer_weights_upload(const rnnc_layer_weights *weights, const float *from,
@@ -56,47 +59,44 @@ rnnc_status rnnc_layer_weights_upload(const rnnc_layer_weights *weights, const f
 }
 
 rnnc_status rnnc_layer_weights_convert(const rnnc_layer_weights *weights, CUdeviceptr from,
-                                       CUdeviceptr to, int64_t count)
+                                       CUdeviceptr scale, CUdeviceptr to, int64_t rows,
+                                       int64_t columns, int64_t block)
 {
-    const rnnc_cuda_layer_options *options = &weights->options;
-    const int64_t wanted = (count + THREADS - 1) / THREADS;
-    const unsigned blocks = (unsigned)(wanted < BLOCKS_MAX ? wanted : BLOCKS_MAX);
-    long long elements = count;
-    void *arguments[] = {&from, &to, &elements};
-    if (count == 0)
-        return RNNC_OK;
     return rnnc_layer_weights_check(weights,
-                                    options->cuda->cuLaunchKernel(weights->convert, blocks, 1, 1,
-                                                                  THREADS, 1, 1, 0, options->stream,
-                                                                  arguments, NULL),
+                                    rnnc_cuda_convert(weights->options.cuda,
+                                                      weights->options.stream, weights->convert,
+                                                      from, scale, to, rows, columns, block),
                                     "converting operands");
 }
 
+static rnnc_status find_kernels(rnnc_layer_weights *weights)
+{
+    const rnnc_cuda_layer_options *options = &weights->options;
+    CUresult result =
+        options->cuda->cuModuleGetFunction(&weights->convert, options->image, "rnn_convert");
+    if (!result)
+        result =
+            options->cuda->cuModuleGetFunction(&weights->input_many, options->image, "rnn_input");
+    if (!result)
+        result = options->cuda->cuModuleGetFunction(&weights->input_few, options->image,
+                                                    "rnn_input_few");
+    return rnnc_layer_weights_check(weights, result, "looking for the input product in its image");
+}
+
 rnnc_status rnnc_layer_weights_open(const rnnc_cuda_layer_options *options,
-                                    const char *input_kernel, rnnc_layer_weights *weights)
+                                    rnnc_layer_weights *weights)
 {
     const rnnc_layer_desc *layer = options->layer;
     const int64_t columns = layer->input_gates * layer->units;
     const int64_t rows = options->max_batch * options->max_timesteps;
     *weights = (rnnc_layer_weights){.options = *options, .input_stride = (columns + 3) / 4 * 4};
-    rnnc_status status = rnnc_layer_weights_check(
-        weights,
-        options->cuda->cuModuleGetFunction(&weights->convert, options->image, "rnn_convert"),
-        "looking for rnn_convert in its image");
-    if (status == RNNC_OK && input_kernel)
-        status =
-            rnnc_layer_weights_check(weights,
-                                     options->cuda->cuModuleGetFunction(
-                                         &weights->input_product, options->image, input_kernel),
-                                     "looking for the input product in its image");
-    else if (status == RNNC_OK)
-        status = rnnc_cublas_open(options->cuda, options->stream, options->error, &weights->blas);
+    rnnc_status status = find_kernels(weights);
     if (status == RNNC_OK)
-        status = rnnc_layer_weights_alloc(
-            weights, columns * layer->inputs * rnnc_layer_weights_operand_bytes(weights),
-            &weights->W);
-    if (status == RNNC_OK && weights->blas && rnnc_layer_weights_narrow(weights))
-        status = rnnc_layer_weights_alloc(weights, rows * layer->inputs * 2, &weights->operands);
+        status =
+            rnnc_layer_weights_alloc(weights,
+                                     columns * rnnc_layer_weights_padded(weights, layer->inputs) *
+                                         rnnc_layer_weights_operand_bytes(weights),
+                                     &weights->W);
     if (status == RNNC_OK)
         status = rnnc_layer_weights_alloc(
             weights, rows * weights->input_stride * (int64_t)sizeof(float), &weights->input);
@@ -105,12 +105,11 @@ rnnc_status rnnc_layer_weights_open(const rnnc_cuda_layer_options *options,
 
 void rnnc_layer_weights_close(rnnc_layer_weights *weights)
 {
-    const CUdeviceptr memories[] = {weights->W,    weights->operands,       weights->input,
-                                    weights->bias, weights->recurrent_bias, weights->parameter};
+    const CUdeviceptr memories[] = {weights->W, weights->input, weights->bias,
+                                    weights->recurrent_bias, weights->parameter};
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
         if (memories[i])
             weights->options.cuda->cuMemFree(memories[i]);
-    rnnc_cublas_close(weights->blas);
     memset(weights, 0, sizeof *weights);
 }
 
@@ -129,19 +128,18 @@ static rnnc_status set_vector(const rnnc_layer_weights *weights,
     return rnnc_layer_weights_upload(weights, from[kind], count, to);
 }
 
-/// W as operands, through a float32 copy where they are narrower.
+/// W as operands, through a float32 copy.
 static rnnc_status set_matrix(rnnc_layer_weights *weights, const float *W)
 {
     const rnnc_layer_desc *layer = weights->options.layer;
-    const int64_t count = layer->input_gates * layer->units * layer->inputs;
+    const int64_t rows = layer->input_gates * layer->units;
     CUdeviceptr wide = 0;
-    if (!W || count == 0)
+    if (!W || rows * layer->inputs == 0)
         return RNNC_OK;
-    if (!rnnc_layer_weights_narrow(weights))
-        return rnnc_layer_weights_upload(weights, W, count, &weights->W);
-    rnnc_status status = rnnc_layer_weights_upload(weights, W, count, &wide);
+    rnnc_status status = rnnc_layer_weights_upload(weights, W, rows * layer->inputs, &wide);
     if (status == RNNC_OK)
-        status = rnnc_layer_weights_convert(weights, wide, weights->W, count);
+        status = rnnc_layer_weights_convert(weights, wide, 0, weights->W, rows, layer->inputs,
+                                            layer->inputs);
     if (status == RNNC_OK)
         status = rnnc_layer_weights_check(
             weights, weights->options.cuda->cuStreamSynchronize(weights->options.stream),
@@ -168,38 +166,24 @@ rnnc_status rnnc_layer_weights_set(rnnc_layer_weights *weights,
     return status;
 }
 
-/// By the image's own kernel (templates/cuda/input_product.cuh).
-static rnnc_status multiply_here(const rnnc_layer_weights *weights, const void *x, int64_t rows)
+rnnc_status rnnc_layer_weights_multiply(const rnnc_layer_weights *weights,
+                                        const rnnc_layer_call *call)
 {
     const rnnc_cuda_layer_options *options = &weights->options;
-    CUdeviceptr W = weights->W, out = weights->input;
-    long long count = rows;
-    void *arguments[] = {&x, &W, &out, &count};
-    CUresult result =
-        options->cuda->cuLaunchKernel(weights->input_product, (unsigned)((rows + TILE - 1) / TILE),
-                                      (unsigned)((weights->input_stride + TILE - 1) / TILE), 1,
-                                      THREADS, 1, 1, 0, options->stream, arguments, NULL);
-    return rnnc_layer_weights_check(weights, result, "starting the input product");
-}
-
-rnnc_status rnnc_layer_weights_multiply(const rnnc_layer_weights *weights, const void *x,
-                                        int64_t rows)
-{
-    const rnnc_layer_desc *layer = weights->options.layer;
-    CUdeviceptr from = (CUdeviceptr)x;
-    if (layer->input_gates == 0)
+    const rnnc_cuda_product product = {.x = call->x,
+                                       .W = weights->W,
+                                       .out = weights->input,
+                                       .rows = call->batch * call->timesteps,
+                                       .timesteps = call->timesteps,
+                                       .x_row_stride = call->x_row_stride,
+                                       .x_step_stride = call->x_step_stride,
+                                       .out_row_stride = call->timesteps * weights->input_stride,
+                                       .out_step_stride = weights->input_stride};
+    if (options->layer->input_gates == 0)
         return RNNC_OK;
-    if (weights->input_product)
-        return multiply_here(weights, x, rows);
-    if (rnnc_layer_weights_narrow(weights)) {
-        rnnc_status status =
-            rnnc_layer_weights_convert(weights, from, weights->operands, rows * layer->inputs);
-        if (status != RNNC_OK)
-            return status;
-        from = weights->operands;
-    }
-    return rnnc_cublas_multiply(weights->blas, precision_of(weights), from, layer->inputs,
-                                weights->W, layer->inputs, 0.0f, weights->input,
-                                weights->input_stride, rows, layer->input_gates * layer->units,
-                                layer->inputs);
+    return rnnc_layer_weights_check(weights,
+                                    rnnc_cuda_multiply(options->cuda, options->stream,
+                                                       weights->input_many, weights->input_few,
+                                                       &product, weights->input_stride),
+                                    "starting the input product");
 }

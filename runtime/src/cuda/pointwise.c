@@ -1,33 +1,25 @@
-/* Layers without a recurrence, host side: an embedding is one lookup kernel; a dense layer converts
- * its input to operands, multiplies by cuBLAS and finishes with bias and activation; an activation
- * is the finishing alone. Kernels: templates/cuda/pointwise.cu. */
+/* Layers without a recurrence, host side: an embedding is one lookup kernel, a dense layer one
+ * product that finishes with bias and activation, an activation is the finishing alone. Kernels:
+ * templates/cuda/pointwise.cu. */
 #include <stdbool.h>
 
 #include "../memory.h"
-#include "cublas.h"
+#include "product.h"
 #include "variant.h"
 
 enum { THREADS = 256, BLOCKS_MAX = 4096 };
 
 typedef struct {
     rnnc_cuda_layer_options options;
-    rnnc_cublas *blas;
-    CUfunction embed, finish, convert;
-    CUdeviceptr table;    ///< embedding: E, float32
-    CUdeviceptr matrix;   ///< dense: W as operands
-    CUdeviceptr bias;     ///< dense: b, 0: none
-    CUdeviceptr operands; ///< dense in 16 bits: x as operands
+    CUfunction embed, finish, convert, dense_many, dense_few;
+    CUdeviceptr table;  ///< embedding: E, float32
+    CUdeviceptr matrix; ///< dense: W as operands, [outputs, inputs padded]
+    CUdeviceptr bias;   ///< dense: b, 0: none
 } PointwiseState;
 
 static rnnc_precision precision_of(const PointwiseState *state)
 {
     return (rnnc_precision)state->options.module->precision;
-}
-
-/// Whether operands are of 16 bits.
-static bool is_narrow(const PointwiseState *state)
-{
-    return precision_of(state) == RNNC_BFLOAT16 || precision_of(state) == RNNC_FLOAT16;
 }
 
 static int launch(const PointwiseState *state, CUfunction function, int64_t elements,
@@ -41,13 +33,6 @@ static int launch(const PointwiseState *state, CUfunction function, int64_t elem
                                                state->options.stream, arguments, NULL);
 }
 
-static int convert(const PointwiseState *state, CUdeviceptr from, CUdeviceptr to, int64_t count)
-{
-    long long elements = count;
-    void *arguments[] = {&from, &to, &elements};
-    return launch(state, state->convert, count, arguments);
-}
-
 static rnnc_status fail(const PointwiseState *state, rnnc_status status, const char *what)
 {
     return rnnc_error_set(state->options.error, status, "layer %s: %s", state->options.layer->name,
@@ -59,11 +44,10 @@ static void destroy(void *memory)
     PointwiseState *state = memory;
     if (!state)
         return;
-    const CUdeviceptr memories[] = {state->table, state->matrix, state->bias, state->operands};
+    const CUdeviceptr memories[] = {state->table, state->matrix, state->bias};
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
         if (memories[i])
             state->options.cuda->cuMemFree(memories[i]);
-    rnnc_cublas_close(state->blas);
     rnnc_memory_free(state);
 }
 
@@ -71,24 +55,19 @@ static rnnc_status allocate(PointwiseState *state)
 {
     const rnnc_cuda_layer_options *options = &state->options;
     const rnnc_layer_desc *layer = options->layer;
-    const size_t matrix = (size_t)layer->inputs * (size_t)layer->outputs;
-    const size_t operand = is_narrow(state) ? 2 : 4;
-    const size_t rows = (size_t)options->max_batch * (size_t)options->max_timesteps;
+    const size_t outputs = (size_t)layer->outputs;
+    const size_t matrix =
+        outputs * (size_t)rnnc_cuda_padded(precision_of(state), layer->inputs) * sizeof(float);
     CUresult result = 0;
     if (layer->kind == RNNC_LAYER_EMBEDDING)
-        result = options->cuda->cuMemAlloc(&state->table, matrix * sizeof(float));
-    if (layer->kind != RNNC_LAYER_DENSE)
-        return result ? fail(state, RNNC_OUT_OF_MEMORY, "no device memory") : RNNC_OK;
-    rnnc_status status =
-        rnnc_cublas_open(options->cuda, options->stream, options->error, &state->blas);
-    if (status != RNNC_OK)
-        return status;
-    result = options->cuda->cuMemAlloc(&state->matrix, matrix * operand);
-    if (!result)
-        result = options->cuda->cuMemAlloc(&state->bias, (size_t)layer->outputs * sizeof(float));
-    if (!result && is_narrow(state))
-        result =
-            options->cuda->cuMemAlloc(&state->operands, rows * (size_t)layer->inputs * operand);
+        result = options->cuda->cuMemAlloc(&state->table,
+                                           (size_t)layer->inputs * outputs * sizeof(float));
+    if (layer->kind == RNNC_LAYER_DENSE)
+        result = options->cuda->cuMemAlloc(&state->matrix, matrix);
+    if (!result && layer->kind == RNNC_LAYER_DENSE) // its padding is read
+        result = options->cuda->cuMemsetD8Async(state->matrix, 0, matrix, options->stream);
+    if (!result && layer->kind == RNNC_LAYER_DENSE)
+        result = options->cuda->cuMemAlloc(&state->bias, outputs * sizeof(float));
     return result ? fail(state, RNNC_OUT_OF_MEMORY, "no device memory") : RNNC_OK;
 }
 
@@ -102,7 +81,10 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
     rnnc_status status = RNNC_OK;
     if (options->cuda->cuModuleGetFunction(&state->embed, options->image, "rnn_embed") ||
         options->cuda->cuModuleGetFunction(&state->finish, options->image, "rnn_finish") ||
-        options->cuda->cuModuleGetFunction(&state->convert, options->image, "rnn_convert"))
+        options->cuda->cuModuleGetFunction(&state->convert, options->image, "rnn_convert") ||
+        (options->layer->kind == RNNC_LAYER_DENSE &&
+         (options->cuda->cuModuleGetFunction(&state->dense_many, options->image, "rnn_dense") ||
+          options->cuda->cuModuleGetFunction(&state->dense_few, options->image, "rnn_dense_few"))))
         status = fail(state, RNNC_DEVICE_ERROR, "its image lacks the pointwise kernels");
     if (status == RNNC_OK)
         status = allocate(state);
@@ -113,21 +95,20 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
     return status;
 }
 
-/// W as operands: through a float32 copy where the precision is narrower.
+/// W as operands, through a float32 copy.
 static CUresult set_matrix(PointwiseState *state, const float *W)
 {
     const rnnc_cuda_driver *cuda = state->options.cuda;
     const rnnc_layer_desc *layer = state->options.layer;
     const int64_t count = layer->inputs * layer->outputs;
     const size_t bytes = (size_t)count * sizeof(float);
-    if (!is_narrow(state))
-        return cuda->cuMemcpyHtoD(state->matrix, W, bytes);
     CUdeviceptr wide = 0;
     CUresult result = cuda->cuMemAlloc(&wide, bytes);
     if (!result)
         result = cuda->cuMemcpyHtoD(wide, W, bytes);
     if (!result)
-        result = convert(state, wide, state->matrix, count);
+        result = rnnc_cuda_convert(cuda, state->options.stream, state->convert, wide, 0,
+                                   state->matrix, layer->outputs, layer->inputs, layer->inputs);
     if (!result)
         result = cuda->cuStreamSynchronize(state->options.stream);
     if (wide)
@@ -154,18 +135,21 @@ static rnnc_status set_weights(void *memory, const float *const weights[RNNC_WEI
     return result ? fail(state, RNNC_DEVICE_ERROR, "copying weights failed") : RNNC_OK;
 }
 
-static rnnc_status run_dense(const PointwiseState *state, const void *x, float *y, int64_t rows)
+/// The product finishes with bias and activation.
+static int run_dense(const PointwiseState *state, const rnnc_layer_call *call)
 {
-    const rnnc_layer_desc *layer = state->options.layer;
-    CUdeviceptr from = (CUdeviceptr)x;
-    if (is_narrow(state)) {
-        if (convert(state, from, state->operands, rows * layer->inputs))
-            return fail(state, RNNC_DEVICE_ERROR, "a kernel failed to start");
-        from = state->operands;
-    }
-    return rnnc_cublas_multiply(state->blas, precision_of(state), from, layer->inputs,
-                                state->matrix, layer->inputs, 0.0f, (CUdeviceptr)y, layer->outputs,
-                                rows, layer->outputs, layer->inputs);
+    const rnnc_cuda_product product = {.x = call->x,
+                                       .W = state->matrix,
+                                       .bias = state->bias,
+                                       .out = (CUdeviceptr)call->y,
+                                       .rows = call->batch * call->timesteps,
+                                       .timesteps = call->timesteps,
+                                       .x_row_stride = call->x_row_stride,
+                                       .x_step_stride = call->x_step_stride,
+                                       .out_row_stride = call->y_row_stride,
+                                       .out_step_stride = call->y_step_stride};
+    return rnnc_cuda_multiply(state->options.cuda, state->options.stream, state->dense_many,
+                              state->dense_few, &product, state->options.layer->outputs);
 }
 
 static rnnc_status run(void *memory, const rnnc_layer_call *call)
@@ -179,13 +163,10 @@ static rnnc_status run(void *memory, const rnnc_layer_call *call)
     if (layer->kind == RNNC_LAYER_EMBEDDING) {
         void *arguments[] = {&x, &state->table, &y, &rows};
         failed = launch(state, state->embed, rows * layer->outputs, arguments);
+    } else if (layer->kind == RNNC_LAYER_DENSE) {
+        failed = run_dense(state, call);
     } else {
-        const void *from = layer->kind == RNNC_LAYER_DENSE ? y : x;
-        rnnc_status status =
-            layer->kind == RNNC_LAYER_DENSE ? run_dense(state, x, y, rows) : RNNC_OK;
-        if (status != RNNC_OK)
-            return status;
-        void *arguments[] = {&from, &state->bias, &y, &rows};
+        void *arguments[] = {&x, &state->bias, &y, &rows};
         failed = launch(state, state->finish, rows * layer->outputs, arguments);
     }
     return failed ? fail(state, RNNC_DEVICE_ERROR, "a kernel failed to start") : RNNC_OK;

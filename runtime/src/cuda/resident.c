@@ -1,4 +1,4 @@
-/* Variants unrolled and persistent_cta, host side: W*x by cuBLAS, then one launch for all steps
+/* Variants unrolled and persistent_cta, host side: W*x, then one launch for all steps
  * with a CTA a batch row (templates/cuda/recurrence.cuh). R is packed on the device by the image's
  * own kernel, so that only the generated code knows the layout. */
 #include "../memory.h"
@@ -65,7 +65,7 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
     state->weights.options = *options;
     rnnc_status status = find_kernels(state, options);
     if (status == RNNC_OK)
-        status = rnnc_layer_weights_open(options, "rnn_input", &state->weights);
+        status = rnnc_layer_weights_open(options, &state->weights);
     if (status == RNNC_OK)
         status = rnnc_layer_weights_alloc(&state->weights, options->variant->packed_bytes,
                                           &state->packed);
@@ -126,8 +126,7 @@ static rnnc_status run(void *memory, const rnnc_layer_call *call)
     const rnnc_cuda_layer_options *options = &weights->options;
     if (call->batch == 0 || call->timesteps == 0)
         return RNNC_OK;
-    rnnc_status status =
-        rnnc_layer_weights_multiply(weights, call->x, call->batch * call->timesteps);
+    rnnc_status status = rnnc_layer_weights_multiply(weights, call);
     if (status != RNNC_OK)
         return status;
     RunArguments run_arguments = {.input = weights->input,

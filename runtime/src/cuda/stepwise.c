@@ -1,7 +1,8 @@
 /* Variant stepwise, host side. A run is
  *
- *     W*x of all steps    cuBLAS
- *     for t, for phase p: product = operand * R_p^T (cuBLAS); rnn_step<p> (templates/cuda)
+ *     W*x of all steps    rnn_input
+ *     for s, for phase p: rnn_step<p>, product and pointwise part (templates/cuda/stepwise.cu);
+ *                         rnn_norm<p> after it in a phase with norms
  *
  * issued plainly, or as one CUDA graph: a run whose sizes and pointers are those of the run before
  * is captured, and replayed from then on. States are updated in place where the cell has one phase;
@@ -13,14 +14,17 @@
 #include "../memory.h"
 #include "layer_weights.h"
 
-enum { THREADS = 128, WARP = 32, ROWS_MAX = 65535, GRAPHS = 4, GRAPH_LAUNCHES_MAX = 1 << 14 };
+enum { THREADS = 256, TILE_ROWS = 64, GRAPHS = 4, GRAPH_LAUNCHES_MAX = 1 << 14 };
 
 /// What a graph has baked in.
 typedef struct {
     const void *x;
     float *y;
+    const int32_t *order;
+    const rnnc_row *rows;
+    const float *recurrent_scale;
     float *states[RNNC_STATES_MAX];
-    int64_t batch, timesteps;
+    int64_t batch, timesteps, x_row_stride, x_step_stride, y_row_stride, y_step_stride;
 } GraphKey;
 
 typedef struct {
@@ -29,12 +33,20 @@ typedef struct {
     uint64_t used;          ///< of the run that used it last
 } CachedGraph;
 
+/// RnnShape of templates/cuda/stepwise.cu: of the tile for few rows and of that for many.
+typedef struct {
+    int tiles, shared_bytes, tiles_many, shared_bytes_many;
+} Shape;
+
 typedef struct {
     rnnc_layer_weights weights;
-    CUfunction steps[RNNC_PHASES_MAX];
+    CUfunction few[RNNC_PHASES_MAX], many[RNNC_PHASES_MAX], norms[RNNC_PHASES_MAX];
+    Shape shapes[RNNC_PHASES_MAX];
+    int sm_count;
     CUdeviceptr matrices[RNNC_PHASES_MAX];    ///< rows of R or P as operands; 0: no product
-    CUdeviceptr operands[RNNC_PHASES_MAX][2]; ///< narrowed operands by parity; 0: float32 is read
-    CUdeviceptr alternates[RNNC_STATES_MAX], carries[RNNC_GATES_MAX], product;
+    CUdeviceptr operands[RNNC_PHASES_MAX][2]; ///< narrowed operands by parity; carries have one
+    CUdeviceptr alternates[RNNC_STATES_MAX], carries[RNNC_GATES_MAX];
+    CUdeviceptr product; ///< of a phase with norms
     CachedGraph graphs[GRAPHS];
     GraphKey last;
     uint64_t runs;
@@ -43,11 +55,15 @@ typedef struct {
 
 /// RnnStep of templates/cuda/stepwise.cu.
 typedef struct {
-    CUdeviceptr input, product, bias, recurrent_bias, parameter;
+    CUdeviceptr input, matrix, operand, bias, recurrent_bias, parameter;
     CUdeviceptr state_in[RNNC_STATES_MAX], state_out[RNNC_STATES_MAX];
     CUdeviceptr carries[RNNC_GATES_MAX], operands[RNNC_PHASES_MAX];
-    CUdeviceptr y;
-    long long batch, input_stride, y_stride;
+    CUdeviceptr product;
+    float *y;
+    const int32_t *order;
+    const rnnc_row *rows;
+    const float *scale;
+    long long batch, timesteps, step, y_row_stride, y_step_stride;
 } StepArguments;
 
 static void destroy(void *memory)
@@ -75,20 +91,26 @@ static void destroy(void *memory)
     rnnc_memory_free(state);
 }
 
-/// A phase's matrix and, in 16 bits, its operand buffers.
+/// Values of a head of a phase's operand: the K of its product.
+static int64_t head_depth(const rnnc_phase_desc *phase)
+{
+    return phase->operand_size / phase->heads;
+}
+
+/// A phase's matrix and operand buffers. The padding of both stays 0.
 static rnnc_status allocate_phase(StepwiseState *state, int index)
 {
     const rnnc_cuda_layer_options *options = &state->weights.options;
     const rnnc_phase_desc *phase = &options->layer->phases[index];
-    const int64_t bytes = rnnc_layer_weights_operand_bytes(&state->weights);
     if (phase->row_count == 0)
         return RNNC_OK;
+    const int64_t padded_bytes = rnnc_layer_weights_padded(&state->weights, head_depth(phase)) *
+                                 rnnc_layer_weights_operand_bytes(&state->weights);
     rnnc_status status = rnnc_layer_weights_alloc(
-        &state->weights, phase->row_count * phase->size * phase->operand_size * bytes,
-        &state->matrices[index]);
-    for (int i = 0; i < 2 && status == RNNC_OK && rnnc_layer_weights_narrow(&state->weights); i++)
+        &state->weights, phase->row_count * phase->size * padded_bytes, &state->matrices[index]);
+    for (int i = 0; i < (phase->operand_is_state ? 2 : 1) && status == RNNC_OK; i++)
         status = rnnc_layer_weights_alloc(&state->weights,
-                                          options->max_batch * phase->operand_size * bytes,
+                                          options->max_batch * phase->heads * padded_bytes,
                                           &state->operands[index][i]);
     return status;
 }
@@ -101,7 +123,9 @@ static rnnc_status allocate(StepwiseState *state)
     int64_t widest = 0;
     rnnc_status status = RNNC_OK;
     for (int p = 0; p < layer->phase_count && status == RNNC_OK; p++) {
-        const int64_t columns = layer->phases[p].row_count * layer->phases[p].size;
+        const int64_t columns = layer->phases[p].statistic_count
+                                    ? layer->phases[p].row_count * layer->phases[p].size
+                                    : 0;
         widest = columns > widest ? columns : widest;
         status = allocate_phase(state, p);
     }
@@ -116,17 +140,43 @@ static rnnc_status allocate(StepwiseState *state)
     return status;
 }
 
+static CUresult find_kernel(const rnnc_cuda_layer_options *options, const char *prefix, int phase,
+                            int shared_bytes, CUfunction *out)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s%d", prefix, phase);
+    CUresult result = options->cuda->cuModuleGetFunction(out, options->image, name);
+    if (!result && shared_bytes > 0)
+        result = options->cuda->cuFuncSetAttribute(
+            *out, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes);
+    return result;
+}
+
 static rnnc_status find_kernels(StepwiseState *state, const rnnc_cuda_layer_options *options)
 {
-    for (int p = 0; p < options->layer->phase_count; p++) {
-        char name[32];
-        snprintf(name, sizeof name, "rnn_step%d", p);
-        if (options->cuda->cuModuleGetFunction(&state->steps[p], options->image, name))
-            return rnnc_error_set(options->error, RNNC_DEVICE_ERROR,
-                                  "layer %s: the image of stepwise lacks %s", options->layer->name,
-                                  name);
+    const rnnc_cuda_driver *cuda = options->cuda;
+    CUdeviceptr shapes = 0;
+    CUdevice device = 0;
+    size_t bytes = 0;
+    CUresult result = cuda->cuModuleGetGlobal(&shapes, &bytes, options->image, "rnn_shapes");
+    if (!result && bytes <= sizeof state->shapes)
+        result = cuda->cuMemcpyDtoH(state->shapes, shapes, bytes);
+    if (!result)
+        result = cuda->cuCtxGetDevice(&device);
+    if (!result)
+        result = cuda->cuDeviceGetAttribute(&state->sm_count,
+                                            CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+    for (int p = 0; p < options->layer->phase_count && !result; p++) {
+        const Shape *shape = &state->shapes[p];
+        result = find_kernel(options, "rnn_step", p, shape->shared_bytes, &state->few[p]);
+        if (!result)
+            result =
+                find_kernel(options, "rnn_steps", p, shape->shared_bytes_many, &state->many[p]);
+        if (!result && options->layer->phases[p].statistic_count > 0)
+            result = find_kernel(options, "rnn_norm", p, 0, &state->norms[p]);
     }
-    return RNNC_OK;
+    return rnnc_layer_weights_check(&state->weights, result,
+                                    "looking for the kernels of its steps");
 }
 
 static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_state)
@@ -135,7 +185,7 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
     StepwiseState *state = rnnc_memory_alloc(sizeof *state);
     if (!state)
         return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for a layer");
-    rnnc_status status = rnnc_layer_weights_open(options, NULL, &state->weights);
+    rnnc_status status = rnnc_layer_weights_open(options, &state->weights);
     if (status == RNNC_OK)
         status = find_kernels(state, options);
     if (status == RNNC_OK)
@@ -153,17 +203,19 @@ static rnnc_status set_matrix(StepwiseState *state, int index,
 {
     const rnnc_cuda_layer_options *options = &state->weights.options;
     const rnnc_phase_desc *phase = &options->layer->phases[index];
-    const int64_t block = phase->size * phase->operand_size, count = block * phase->row_count;
+    const int64_t depth = head_depth(phase), block = phase->size * depth;
+    const int64_t row_count = phase->row_count * phase->size;
     const float *from = weights[phase->matrix];
     CUdeviceptr wide = 0;
-    float *rows = rnnc_memory_alloc((size_t)count * sizeof *rows);
+    float *rows = rnnc_memory_alloc((size_t)(row_count * depth) * sizeof *rows);
     if (!rows)
         return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for weights");
     for (int r = 0; r < phase->row_count; r++)
         memcpy(rows + r * block, from + phase->rows[r] * block, (size_t)block * sizeof *rows);
-    rnnc_status status = rnnc_layer_weights_upload(&state->weights, rows, count, &wide);
+    rnnc_status status = rnnc_layer_weights_upload(&state->weights, rows, row_count * depth, &wide);
     if (status == RNNC_OK)
-        status = rnnc_layer_weights_convert(&state->weights, wide, state->matrices[index], count);
+        status = rnnc_layer_weights_convert(&state->weights, wide, 0, state->matrices[index],
+                                            row_count, depth, depth);
     if (status == RNNC_OK)
         status = rnnc_layer_weights_check(&state->weights,
                                           options->cuda->cuStreamSynchronize(options->stream),
@@ -188,28 +240,31 @@ static rnnc_status set_weights(void *memory, const float *const weights[RNNC_WEI
 static StepArguments first_arguments(const StepwiseState *state, const rnnc_layer_call *call)
 {
     const rnnc_layer_weights *weights = &state->weights;
-    const rnnc_layer_desc *layer = weights->options.layer;
-    StepArguments step = {.product = state->product,
+    StepArguments step = {.input = weights->input,
                           .bias = weights->bias,
                           .recurrent_bias = weights->recurrent_bias,
                           .parameter = weights->parameter,
+                          .product = state->product,
+                          .y = call->y,
+                          .order = call->order,
+                          .rows = call->rows,
+                          .scale = call->recurrent_scale,
                           .batch = call->batch,
-                          .input_stride = call->timesteps * weights->input_stride,
-                          .y_stride = layer->sequence_out ? call->timesteps * layer->outputs
-                                                          : layer->outputs};
-    for (int i = 0; i < layer->carry_count; i++)
+                          .timesteps = call->timesteps,
+                          .y_row_stride = call->y_row_stride,
+                          .y_step_stride = call->y_step_stride};
+    for (int i = 0; i < weights->options.layer->carry_count; i++)
         step.carries[i] = state->carries[i];
     return step;
 }
 
-/// Points the arguments at step t.
-static void set_step(const StepwiseState *state, const rnnc_layer_call *call, int64_t t,
+/// Points the arguments at step s.
+static void set_step(const StepwiseState *state, const rnnc_layer_call *call, int64_t s,
                      StepArguments *step)
 {
     const rnnc_layer_desc *layer = state->weights.options.layer;
-    const int parity = (int)(t & 1);
-    step->input =
-        state->weights.input + (CUdeviceptr)(t * state->weights.input_stride) * sizeof(float);
+    const int parity = (int)(s & 1);
+    step->step = s;
     for (int i = 0; i < layer->state_count; i++) {
         const CUdeviceptr own = (CUdeviceptr)call->states[i];
         const CUdeviceptr other = layer->phase_count > 1 ? state->alternates[i] : own;
@@ -218,40 +273,30 @@ static void set_step(const StepwiseState *state, const rnnc_layer_call *call, in
     }
     for (int p = 0; p < layer->phase_count; p++)
         step->operands[p] = state->operands[p][layer->phases[p].operand_is_state ? parity ^ 1 : 0];
-    const bool writes = layer->sequence_out || t == call->timesteps - 1;
-    const CUdeviceptr y = (CUdeviceptr)call->y;
-    step->y = !writes               ? 0
-              : layer->sequence_out ? y + (CUdeviceptr)(t * layer->outputs) * sizeof(float)
-                                    : y;
 }
 
-static rnnc_status run_phase(StepwiseState *state, int index, int parity, StepArguments *step)
+static rnnc_status run_phase(StepwiseState *state, int index, StepArguments *step)
 {
-    const rnnc_layer_weights *weights = &state->weights;
-    const rnnc_phase_desc *phase = &weights->options.layer->phases[index];
-    if (phase->row_count > 0) {
-        CUdeviceptr operand = phase->operand_is_state ? step->state_in[phase->operand]
-                                                      : step->carries[phase->operand];
-        if (rnnc_layer_weights_narrow(weights))
-            operand = state->operands[index][phase->operand_is_state ? parity : 0];
-        const int64_t columns = phase->row_count * phase->size;
-        rnnc_status status = rnnc_cublas_multiply(
-            weights->blas, (rnnc_precision)weights->options.module->precision, operand,
-            phase->operand_size, state->matrices[index], phase->operand_size, 0.0f, state->product,
-            columns, step->batch, columns, phase->operand_size);
-        if (status != RNNC_OK)
-            return status;
-    }
-    const int64_t threads =
-        phase->size < THREADS ? (phase->size + WARP - 1) / WARP * WARP : THREADS;
+    const rnnc_cuda_layer_options *options = &state->weights.options;
+    const rnnc_phase_desc *phase = &options->layer->phases[index];
+    const Shape *shape = &state->shapes[index];
+    const int64_t row_tiles = (step->batch + TILE_ROWS - 1) / TILE_ROWS;
+    const bool many =
+        shape->tiles_many < shape->tiles && row_tiles * shape->tiles_many >= state->sm_count;
     void *arguments[] = {step};
-    return rnnc_layer_weights_check(
-        weights,
-        weights->options.cuda->cuLaunchKernel(
-            state->steps[index], (unsigned)((phase->size + threads - 1) / threads),
-            (unsigned)(step->batch < ROWS_MAX ? step->batch : ROWS_MAX), 1, (unsigned)threads, 1, 1,
-            0, weights->options.stream, arguments, NULL),
-        "starting a step");
+    CUresult result = 0;
+    step->matrix = state->matrices[index];
+    step->operand = state->operands[index][phase->operand_is_state ? step->step & 1 : 0];
+    if (phase->row_count > 0 || phase->statistic_count == 0)
+        result = options->cuda->cuLaunchKernel(
+            many ? state->many[index] : state->few[index],
+            (unsigned)(many ? shape->tiles_many : shape->tiles), (unsigned)row_tiles, 1, THREADS, 1,
+            1, (unsigned)(many ? shape->shared_bytes_many : shape->shared_bytes), options->stream,
+            arguments, NULL);
+    if (!result && phase->statistic_count > 0)
+        result = options->cuda->cuLaunchKernel(state->norms[index], (unsigned)step->batch, 1, 1,
+                                               THREADS, 1, 1, 0, options->stream, arguments, NULL);
+    return rnnc_layer_weights_check(&state->weights, result, "starting a step");
 }
 
 /// Narrows the initial states for the products that read them.
@@ -261,11 +306,12 @@ static rnnc_status narrow_states(const StepwiseState *state, const rnnc_layer_ca
     rnnc_status status = RNNC_OK;
     for (int p = 0; p < layer->phase_count && status == RNNC_OK; p++) {
         const rnnc_phase_desc *phase = &layer->phases[p];
-        if (phase->row_count > 0 && phase->operand_is_state &&
-            rnnc_layer_weights_narrow(&state->weights))
+        const CUdeviceptr scale =
+            phase->matrix == RNNC_WEIGHT_R ? (CUdeviceptr)call->recurrent_scale : 0;
+        if (phase->row_count > 0 && phase->operand_is_state)
             status = rnnc_layer_weights_convert(
-                &state->weights, (CUdeviceptr)call->states[phase->operand], state->operands[p][0],
-                call->batch * phase->operand_size);
+                &state->weights, (CUdeviceptr)call->states[phase->operand], scale,
+                state->operands[p][0], call->batch, phase->operand_size, head_depth(phase));
     }
     return status;
 }
@@ -275,15 +321,14 @@ static rnnc_status issue(StepwiseState *state, const rnnc_layer_call *call)
 {
     const rnnc_cuda_layer_options *options = &state->weights.options;
     const rnnc_layer_desc *layer = options->layer;
-    rnnc_status status =
-        rnnc_layer_weights_multiply(&state->weights, call->x, call->batch * call->timesteps);
+    rnnc_status status = rnnc_layer_weights_multiply(&state->weights, call);
     if (status == RNNC_OK)
         status = narrow_states(state, call);
     StepArguments step = first_arguments(state, call);
-    for (int64_t t = 0; t < call->timesteps && status == RNNC_OK; t++) {
-        set_step(state, call, t, &step);
+    for (int64_t s = 0; s < call->timesteps && status == RNNC_OK; s++) {
+        set_step(state, call, s, &step);
         for (int p = 0; p < layer->phase_count && status == RNNC_OK; p++)
-            status = run_phase(state, p, (int)(t & 1), &step);
+            status = run_phase(state, p, &step);
     }
     const bool elsewhere = layer->phase_count > 1 && (call->timesteps & 1);
     for (int i = 0; i < layer->state_count && status == RNNC_OK && elsewhere; i++)
@@ -302,8 +347,15 @@ static GraphKey key_of(const StepwiseState *state, const rnnc_layer_call *call)
     memset(&key, 0, sizeof key);
     key.x = call->x;
     key.y = call->y;
+    key.order = call->order;
+    key.rows = call->rows;
+    key.recurrent_scale = call->recurrent_scale;
     key.batch = call->batch;
     key.timesteps = call->timesteps;
+    key.x_row_stride = call->x_row_stride;
+    key.x_step_stride = call->x_step_stride;
+    key.y_row_stride = call->y_row_stride;
+    key.y_step_stride = call->y_step_stride;
     for (int i = 0; i < state->weights.options.layer->state_count; i++)
         key.states[i] = call->states[i];
     return key;
@@ -327,8 +379,8 @@ static CUgraphExec capture(StepwiseState *state, const rnnc_layer_call *call)
     return executable;
 }
 
-/// The graph of this run, or NULL: made in the second run with the same key, where all that cuBLAS
-/// loads at its first call is there.
+/// The graph of this run, or NULL: made in the second run with the same key, so that runs whose
+/// pointers change each time are not captured for nothing.
 static CUgraphExec find_graph(StepwiseState *state, const rnnc_layer_call *call)
 {
     const GraphKey key = key_of(state, call);
@@ -377,6 +429,7 @@ static rnnc_status run(void *memory, const rnnc_layer_call *call)
 
 const rnnc_cuda_variant rnnc_cuda_stepwise = {
     .kind = RNNC_VARIANT_STEPWISE,
+    .masks = true,
     .prepare = prepare,
     .set_weights = set_weights,
     .run = run,

@@ -10,6 +10,27 @@ static __device__ __forceinline__ void rnn_copy16(void *shared, const void *glob
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
 }
 
+/// Starts a copy of 16 bytes, or of none where `wanted` is false: zeros arrive then, and `global`
+/// is any valid address.
+static __device__ __forceinline__ void rnn_copy16_or_zero(void *shared, const void *global,
+                                                          bool wanted)
+{
+    const unsigned to = (unsigned)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                 "r"(wanted ? 16 : 0)
+                 : "memory");
+}
+
+/// The same with one float.
+static __device__ __forceinline__ void rnn_copy4_or_zero(void *shared, const void *global,
+                                                         bool wanted)
+{
+    const unsigned to = (unsigned)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(global),
+                 "r"(wanted ? 4 : 0)
+                 : "memory");
+}
+
 /// Closes the group of copies that this thread has started.
 static __device__ __forceinline__ void rnn_copy_commit()
 {

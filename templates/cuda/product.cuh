@@ -1,0 +1,287 @@
+// out[row, column] = x[row] * W[column]^T for many rows: W*x of all steps (input_product.cuh) and
+// dense layers (pointwise.cu). x is float32, read where it lies by row and step strides and
+// narrowed on the way into shared memory; W holds operands, its rows a whole number of 16 bytes
+// apart.
+//
+// A CTA of 8 warps makes `Rows` rows by `Columns` columns from slices of 64 bytes of K (16 operands
+// of 32 bits, 32 of 16 bits), three in shared memory in turn:
+//
+//     slice:  [Rows][64 bytes] x | [Columns][64 bytes] W     16-byte chunk c of row r lies at place
+//                                                            c ^ (r/2 % 4): 8 rows, 8 bank groups
+//     slice s + 2: W by cp.async, x through registers, while the products of slice s run
+//
+// Every sum runs over K from its start to its end in one accumulator, in tensor-core steps of 32
+// bytes or float32 multiply-adds, whatever the tile and the place in it: so a row has the bits of
+// its own run at any number of rows. A library promises none of that, nor strides and narrowing in
+// one pass.
+//
+// Floor: 2*rows*columns*K FLOP, and (rows*K + rows*columns)*4 + columns*K*operand bytes. On an
+// H200: 53 TFLOP/s in float32 (FFMA), some 600 in 16 bits by mma.sync; 4.8 TB/s.
+#ifndef RNN_PRODUCT_CUH
+#define RNN_PRODUCT_CUH
+
+#include "cuda/prim/async.cuh"
+#include "cuda/prim/mma.cuh"
+
+#define RNN_MEMBER __device__ __forceinline__
+
+/// Rows of x and of the output: row b*timesteps + t of `rows` lies at b*row_stride + t*step_stride.
+struct RnnProduct {
+    const float *x;
+    const rnn_operand *W; ///< [columns, rnn_padded(K)]
+    const float *bias;    ///< [columns] or NULL
+    float *out;
+    long long rows, timesteps;
+    long long x_row_stride, x_step_stride, out_row_stride, out_step_stride;
+};
+
+enum {
+    RNN_PRODUCT_THREADS = 256,
+    RNN_SLICE_BYTES = 64,
+    RNN_SLICE = RNN_SLICE_BYTES / sizeof(rnn_operand),
+    RNN_SLOTS = 3
+};
+
+RNN_INLINE long long rnn_row_at(long long row, long long timesteps, long long row_stride,
+                                long long step_stride)
+{
+    if (row_stride == timesteps * step_stride)
+        return row * step_stride;
+    return row / timesteps * row_stride + row % timesteps * step_stride;
+}
+
+/// Bytes from the start of a slice to chunk `chunk` of a row.
+RNN_INLINE int rnn_chunk_at(int row, int chunk)
+{
+    return row * RNN_SLICE_BYTES + ((chunk ^ (row >> 1 & 3)) << 4);
+}
+
+/// Values k ... k + 3 of a row of x, zeros beyond its end. `from` NULL: a row beyond the last.
+template <int K> RNN_INLINE float4 rnn_load_x(const float *from, int k, bool aligned)
+{
+    if (!from || k >= K)
+        return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (aligned && k + 4 <= K)
+        return __ldg((const float4 *)(from + k));
+    return make_float4(__ldg(from + k), k + 1 < K ? __ldg(from + k + 1) : 0.0f,
+                       k + 2 < K ? __ldg(from + k + 2) : 0.0f,
+                       k + 3 < K ? __ldg(from + k + 3) : 0.0f);
+}
+
+/// What one thread carries of x: `count` groups of four values, one below the other in the tile.
+template <int Rows, int K> struct RnnRows {
+    enum {
+        groups = RNN_SLICE / 4, // in a row of a slice
+        count = (Rows * groups + RNN_PRODUCT_THREADS - 1) / RNN_PRODUCT_THREADS
+    };
+    const float *from[count];
+    bool aligned;
+
+    static RNN_MEMBER int row(int i)
+    {
+        return (i * RNN_PRODUCT_THREADS + (int)threadIdx.x) / groups;
+    }
+    static RNN_MEMBER int group()
+    {
+        return (int)threadIdx.x % groups;
+    }
+    RNN_MEMBER void begin(const RnnProduct &call, long long first)
+    {
+        aligned = ((unsigned long long)call.x & 15) == 0 &&
+                  ((call.x_row_stride | call.x_step_stride) & 3) == 0;
+#pragma unroll
+        for (int i = 0; i < count; i++) {
+            const long long at = first + row(i);
+            from[i] =
+                row(i) < Rows && at < call.rows
+                    ? call.x + rnn_row_at(at, call.timesteps, call.x_row_stride, call.x_step_stride)
+                    : nullptr;
+        }
+    }
+    RNN_MEMBER void load(float4 (&held)[count], int slice) const
+    {
+#pragma unroll
+        for (int i = 0; i < count; i++)
+            held[i] = rnn_load_x<K>(from[i], slice * RNN_SLICE + group() * 4, aligned);
+    }
+    RNN_MEMBER void store(const float4 (&held)[count], unsigned char *slot) const
+    {
+#pragma unroll
+        for (int i = 0; i < count; i++) {
+            if (Rows * groups % RNN_PRODUCT_THREADS != 0 && row(i) >= Rows)
+                continue;
+            const rnn_chunk chunk = rnn_chunk_pack(held[i].x, held[i].y, held[i].z, held[i].w);
+            const int in_row = group() * (int)sizeof(rnn_chunk);
+            *(rnn_chunk *)(slot + rnn_chunk_at(row(i), in_row / 16) + in_row % 16) = chunk;
+        }
+    }
+};
+
+/// Starts the copies of a slice of W. `to` is where the slot's W begins.
+template <int Columns, int K, int Width>
+RNN_INLINE void rnn_copy_w(const rnn_operand *W, int first_column, int slice, unsigned char *to)
+{
+    constexpr int chunks = RNN_SLICE_BYTES / 16;
+#pragma unroll
+    for (int i = threadIdx.x; i < Columns * chunks; i += RNN_PRODUCT_THREADS) {
+        const int row = i / chunks, chunk = i % chunks, column = first_column + row;
+        const int k = slice * RNN_SLICE + chunk * RNN_VECTOR;
+        const bool wanted = column < Width && k < K;
+        rnn_copy16_or_zero(to + rnn_chunk_at(row, chunk),
+                           W + (wanted ? (long long)column * rnn_padded(K) + k : 0), wanted);
+    }
+}
+
+/// Sums of one thread, and which elements of the tile they are. With tensor cores 2 x 4 warps, the
+/// four along the columns; in float32 16 x 16 threads, each with every 16th row and column.
+template <int Rows, int Columns> struct RnnSums {
+#if RNN_PRECISION == 0
+    enum { along_columns = Columns / 16, along_rows = Rows / 16 };
+    float sums[along_columns][along_rows];
+
+    static RNN_MEMBER int first_column()
+    {
+        return threadIdx.x / 32 % 2 * 8 + threadIdx.x % 8;
+    }
+    static RNN_MEMBER int first_row()
+    {
+        return threadIdx.x / 64 * 4 + threadIdx.x % 32 / 8;
+    }
+    RNN_MEMBER void add_slice(const unsigned char *x, const unsigned char *W)
+    {
+#pragma unroll 1
+        for (int chunk = 0; chunk < RNN_SLICE_BYTES / 16; chunk++) {
+            float4 b[along_rows];
+#pragma unroll
+            for (int j = 0; j < along_rows; j++)
+                b[j] = *(const float4 *)(x + rnn_chunk_at(first_row() + 16 * j, chunk));
+#pragma unroll
+            for (int i = 0; i < along_columns; i++) {
+                const float4 a =
+                    *(const float4 *)(W + rnn_chunk_at(first_column() + 16 * i, chunk));
+#pragma unroll
+                for (int j = 0; j < along_rows; j++) {
+                    sums[i][j] = fmaf(a.x, b[j].x, sums[i][j]);
+                    sums[i][j] = fmaf(a.y, b[j].y, sums[i][j]);
+                    sums[i][j] = fmaf(a.z, b[j].z, sums[i][j]);
+                    sums[i][j] = fmaf(a.w, b[j].w, sums[i][j]);
+                }
+            }
+        }
+    }
+    template <class Take> RNN_MEMBER void each(Take take) const
+    {
+#pragma unroll
+        for (int j = 0; j < along_rows; j++)
+#pragma unroll
+            for (int i = 0; i < along_columns; i++)
+                take(first_row() + 16 * j, first_column() + 16 * i, sums[i][j]);
+    }
+#else
+    enum { along_columns = Columns / 64, along_rows = Rows / 16 }; // of 16 and of 8
+    float sums[along_columns][along_rows][4];
+
+    static RNN_MEMBER int warp_column()
+    {
+        return threadIdx.x / 32 % 4 * (Columns / 4);
+    }
+    static RNN_MEMBER int warp_row()
+    {
+        return threadIdx.x / 128 * (Rows / 2);
+    }
+    RNN_MEMBER void add_slice(const unsigned char *x, const unsigned char *W)
+    {
+        const int lane = threadIdx.x % 32;
+#pragma unroll
+        for (int step = 0; step < RNN_SLICE_BYTES / 32; step++) {
+            unsigned a[along_columns][4];
+#pragma unroll
+            for (int i = 0; i < along_columns; i++)
+                rnn_load_matrices(a[i], W + rnn_chunk_at(warp_column() + 16 * i + lane % 16,
+                                                         2 * step + lane / 16));
+#pragma unroll
+            for (int j = 0; j < along_rows; j += 2) {
+                unsigned b[4];
+                rnn_load_matrices(b, x + rnn_chunk_at(warp_row() + 8 * j + lane / 16 * 8 + lane % 8,
+                                                      2 * step + lane / 8 % 2));
+#pragma unroll
+                for (int i = 0; i < along_columns; i++) {
+                    rnn_mma(sums[i][j], a[i], b[0], b[1]);
+                    rnn_mma(sums[i][j + 1], a[i], b[2], b[3]);
+                }
+            }
+        }
+    }
+    template <class Take> RNN_MEMBER void each(Take take) const
+    {
+        const int lane = threadIdx.x % 32;
+#pragma unroll
+        for (int j = 0; j < along_rows; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++)
+#pragma unroll
+                for (int i = 0; i < along_columns; i++)
+#pragma unroll
+                    for (int half = 0; half < 2; half++)
+                        take(warp_row() + 8 * j + lane % 4 * 2 + e,
+                             warp_column() + 16 * i + half * 8 + lane / 4,
+                             sums[i][j][2 * half + e]);
+    }
+#endif
+};
+
+/// A CTA's tile. W has `Width` rows; columns up to `Written` are written, as finish(column, sum).
+template <int Rows, int Columns, int K, int Width, int Written, class Finish>
+RNN_INLINE void rnn_multiply_rows(const RnnProduct &call, Finish finish)
+{
+    constexpr int slices = (K + RNN_SLICE - 1) / RNN_SLICE;
+    constexpr int x_bytes = Rows * RNN_SLICE_BYTES;
+    __shared__ __align__(128) unsigned char slots[RNN_SLOTS][(Rows + Columns) * RNN_SLICE_BYTES];
+    const long long first_row = (long long)blockIdx.x * Rows;
+    const int first_column = blockIdx.y * Columns;
+    RnnRows<Rows, K> rows;
+    RnnSums<Rows, Columns> sums = {};
+    float4 held[rows.count], second[rows.count];
+
+    rnn_copy_w<Columns, K, Width>(call.W, first_column, 0, slots[0] + x_bytes);
+    rnn_copy_commit();
+    if (slices > 1)
+        rnn_copy_w<Columns, K, Width>(call.W, first_column, 1, slots[1] + x_bytes);
+    rnn_copy_commit();
+    rows.begin(call, first_row);
+    rows.load(held, 0);
+    if (slices > 1)
+        rows.load(second, 1);
+    rows.store(held, slots[0]);
+    if (slices > 1)
+        rows.store(second, slots[1]);
+#pragma unroll 1
+    for (int s = 0; s < slices; s++) {
+        unsigned char *const next = slots[(s + 2) % RNN_SLOTS];
+        unsigned char *const now = slots[s % RNN_SLOTS];
+        rnn_copy_wait<1>();
+        __syncthreads();
+        if (s + 2 < slices) {
+            rows.load(held, s + 2);
+            rnn_copy_w<Columns, K, Width>(call.W, first_column, s + 2, next + x_bytes);
+        }
+        rnn_copy_commit();
+        sums.add_slice(now, now + x_bytes);
+        if (s + 2 < slices)
+            rows.store(held, next);
+    }
+    long long last = -1;
+    float *out = nullptr;
+    sums.each([&](int row, int column, float sum) {
+        if (first_row + row >= call.rows || first_column + column >= Written)
+            return;
+        if (first_row + row != last) {
+            last = first_row + row;
+            out = call.out +
+                  rnn_row_at(last, call.timesteps, call.out_row_stride, call.out_step_stride);
+        }
+        out[first_column + column] = finish(first_column + column, sum);
+    });
+}
+
+#endif
