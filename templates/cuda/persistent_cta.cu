@@ -14,7 +14,7 @@ extern "C" __global__ void __launch_bounds__(RNN_THREADS, 1) rnn_run(const RnnRu
     RnnThread self;
     rnn_begin(run, self);
 #pragma unroll 1
-    for (long long t = 0; t < run.timesteps; t++)
-        rnn_step(run, self, t, (int)(t & (RNN_RING - 1)));
+    for (int s = 0; s < self.steps; s++)
+        rnn_step(run, self, s, s & (RNN_RING - 1));
     rnn_end(run, self);
 }

@@ -13,11 +13,15 @@
 //   step t:  barrier | h, W*x from shared memory | FFMA | xor shuffles over S | pointwise, in all S
 //            lanes alike | lane 0 stores h for t+1 (other buffer) and y | next barrier
 //
-// One barrier a step, and one more for each further product whose operand is made in the step.
-// W*x comes through a ring of RNN_RING steps by cp.async; step t's group has arrived before the
-// barrier that opens step t, and slot t-1 is free after it.
+// One barrier a step, one more for each further product whose operand is made in the step, and two
+// for the norms of a phase. W*x comes through a ring of RNN_RING steps by cp.async; step t's group
+// has arrived before the barrier that opens step t, and slot t-1 is free after it.
 //
-// Shared memory: ring [RNN_RING][RNN_INPUT_STRIDE] | operands [phase][2][K padded] | weights.
+// A row takes rows[row].steps steps, step s at time order[row*T + s] (all T in turn without an
+// order). A time is loaded one step before it is used, so that no step waits for it; the branches
+// on `order` are the same for all threads. With heads, a thread's K is the block of its unit.
+//
+// Shared memory: ring [RNN_RING][RNN_INPUT_STRIDE] | operands [phase][2][head][K padded] | weights.
 #ifndef RNN_RECURRENCE_CUH
 #define RNN_RECURRENCE_CUH
 
@@ -37,8 +41,18 @@
 constexpr __device__ int rnn_chunks(int phase)
 {
     return rnn_phases[phase].row_count > 0
-               ? (rnn_phases[phase].operand_size + 4 * RNN_LANES - 1) / (4 * RNN_LANES)
+               ? (rnn_phases[phase].operand_size / rnn_phases[phase].heads + 4 * RNN_LANES - 1) /
+                     (4 * RNN_LANES)
                : 0;
+}
+/// Floats from one head's values in an operand buffer to the next's, and of a whole buffer.
+constexpr __device__ int rnn_head_stride(int phase)
+{
+    return rnn_chunks(phase) * 4 * RNN_LANES;
+}
+constexpr __device__ int rnn_operand_stride(int phase)
+{
+    return rnn_head_stride(phase) * rnn_phases[phase].heads;
 }
 /// Index of a phase's first chunk in its thread; of the phase count: all chunks.
 constexpr __device__ int rnn_first_chunk(int phase)
@@ -53,7 +67,7 @@ constexpr __device__ int rnn_operand_at(int phase)
 {
     int at = RNN_RING * RNN_INPUT_STRIDE;
     for (int p = 0; p < phase; p++)
-        at += 2 * rnn_chunks(p) * 4 * RNN_LANES;
+        at += 2 * rnn_operand_stride(p);
     return at;
 }
 /// Whether the operand is made in the same step, or was there when the step began.
@@ -75,7 +89,10 @@ struct RnnRun {
     const float *bias, *recurrent_bias, *parameter; ///< canonical; NULL: none
     float *y;
     RnnStates states;
-    long long timesteps;
+    long long timesteps, y_row_stride, y_step_stride;
+    const int *order;   ///< [B, T]; NULL: every row takes all steps
+    const RnnRow *rows; ///< [B]; NULL with order
+    const float *recurrent_scale; ///< [B, operand of R]; NULL: none
 };
 
 /// What one thread keeps over all steps.
@@ -85,8 +102,28 @@ struct RnnThread {
     float parameter[RNN_SOME(RNN_PARAMETERS)];
     float state[RNN_SOME(RNN_STATES)];
     float *shared;
-    int unit, lane;
+    float scale; ///< of this unit's value in R's operands
+    int unit, lane, steps, last;
+    int time, ahead; ///< with an order: times of this step and of the next to be fetched
 };
+
+/// Where value `unit` of the operand of phase Reader lies in a buffer of it.
+template <int Reader> RNN_INLINE int rnn_operand_index(int unit)
+{
+    constexpr RnnPhase reader = rnn_phases[Reader];
+    if constexpr (reader.heads == 1)
+        return unit;
+    constexpr int block = reader.operand_size / reader.heads;
+    return unit / block * rnn_head_stride(Reader) + unit % block;
+}
+
+/// Operand `value` of phase Reader as its product takes it.
+template <int Reader> RNN_INLINE float rnn_operand_of(const RnnThread &self, float value)
+{
+    if constexpr (RNN_RECURRENT_DROPOUT && rnn_phases[Reader].matrix == RNN_MATRIX_R)
+        value *= self.scale;
+    return rnn_round(value);
+}
 
 /// acc[gate] = this phase's rows of the matrix times its operand, summed over the lanes.
 template <int Phase>
@@ -96,6 +133,11 @@ RNN_INLINE void rnn_multiply(const RnnThread &self, const float *operand, float 
     constexpr int first = rnn_first_chunk(Phase);
     constexpr int parts = gates >= 4 ? 1 : gates >= 2 ? 2 : 4; // independent sums a gate
     float sums[gates][parts] = {};
+    if constexpr (rnn_phases[Phase].heads > 1) {
+        constexpr int units = rnn_phases[Phase].size / rnn_phases[Phase].heads;
+        const int head = self.unit / units;
+        operand += (head < rnn_phases[Phase].heads ? head : 0) * rnn_head_stride(Phase);
+    }
     const rnn_chunk *rest =
         (const rnn_chunk *)(self.shared + rnn_operand_at(RNN_PHASE_COUNT)) + threadIdx.x;
 #pragma unroll
@@ -136,17 +178,72 @@ RNN_INLINE void rnn_publish(const RnnThread &self, const float *states, const fl
     if constexpr (Reader < RNN_PHASE_COUNT) {
         if constexpr (rnn_feeds(Phase, Reader)) {
             constexpr RnnPhase reader = rnn_phases[Reader];
-            constexpr int padded = rnn_chunks(Reader) * 4 * RNN_LANES;
-            float *to = self.shared + rnn_operand_at(Reader) +
-                        (reader.operand_is_state ? parity ^ 1 : parity) * padded;
+            float *to =
+                self.shared + rnn_operand_at(Reader) +
+                (reader.operand_is_state ? parity ^ 1 : parity) * rnn_operand_stride(Reader);
             const float value =
                 reader.operand_is_state ? states[reader.operand] : carries[reader.operand];
             if (self.lane == 0 && self.unit < reader.operand_size)
-                to[self.unit] = rnn_round(value);
+                to[rnn_operand_index<Reader>(self.unit)] = rnn_operand_of<Reader>(self, value);
         }
         rnn_publish<Phase, Reader + 1>(self, states, carries, parity);
     }
 }
+
+#if RNN_NORMS > 0
+/// sums[n] over all threads, in one order and to the same bits in all of them. `turn`: which of two
+/// buffers; a barrier of the other turn lies between two uses of one.
+RNN_INLINE void rnn_sum_threads(float *sums, int turn)
+{
+    __shared__ float parts[2][RNN_NORMS][32];
+    constexpr int warps = RNN_THREADS / 32;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll
+    for (int n = 0; n < RNN_NORMS; n++) {
+#pragma unroll
+        for (int mask = 16; mask > 0; mask /= 2)
+            sums[n] += __shfl_xor_sync(0xffffffff, sums[n], mask);
+        if (lane == 0)
+            parts[turn][n][warp] = sums[n];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int n = 0; n < RNN_NORMS; n++) {
+        sums[n] = lane < warps ? parts[turn][n][lane] : 0.0f;
+#pragma unroll
+        for (int mask = 16; mask > 0; mask /= 2)
+            sums[n] += __shfl_xor_sync(0xffffffff, sums[n], mask);
+    }
+}
+
+/// Mean and 1/sqrt(variance + 1e-5) of each norm of a phase, over its members and all units: the
+/// mean first, then the squares of what is left.
+template <int Phase> RNN_INLINE void rnn_normalise(bool counts, const float *member, float *statistic)
+{
+    constexpr RnnPhase phase = rnn_phases[Phase];
+    float sums[RNN_NORMS];
+#pragma unroll
+    for (int pass = 0; pass < 2; pass++) {
+        int at = 0;
+#pragma unroll
+        for (int n = 0; n < RNN_NORMS; n++) {
+            sums[n] = 0.0f;
+#pragma unroll
+            for (int m = 0; m < phase.norms[n]; m++, at++) {
+                const float value = pass ? member[at] - statistic[2 * n] : member[at];
+                sums[n] += pass ? value * value : value;
+            }
+            sums[n] = counts ? sums[n] : 0.0f;
+        }
+        rnn_sum_threads(sums, pass);
+#pragma unroll
+        for (int n = 0; n < RNN_NORMS; n++) {
+            const float mean = sums[n] / (float)(RNN_SOME(phase.norms[n]) * phase.size);
+            statistic[2 * n + pass] = pass ? 1.0f / sqrtf(mean + 1e-5f) : mean;
+        }
+    }
+}
+#endif
 
 /// Phases Phase, Phase + 1, ... of one step.
 template <int Phase>
@@ -160,14 +257,24 @@ RNN_INLINE void rnn_run_phases(const RnnThread &self, const float *input, float 
         if constexpr (rnn_phases[Phase].row_count > 0)
             rnn_multiply<Phase>(self,
                                 self.shared + rnn_operand_at(Phase) +
-                                    parity * rnn_chunks(Phase) * 4 * RNN_LANES,
+                                    parity * rnn_operand_stride(Phase),
                                 product);
         float carries_out[RNN_SOME(RNN_CARRIES)];
 #pragma unroll
         for (int i = 0; i < RNN_SOME(RNN_CARRIES); i++)
             carries_out[i] = carries[i];
+        float statistic[2 * RNN_SOME(RNN_NORMS)];
+#if RNN_NORMS > 0
+        if constexpr (rnn_phases[Phase].norms[0] > 0) {
+            float member[RNN_MEMBERS];
+            rnn_members<Phase>(input, product, self.bias, self.recurrent_bias, self.parameter,
+                               self.state, carries, member);
+            rnn_normalise<Phase>(self.lane == 0 && self.unit < rnn_phases[Phase].size, member,
+                                 statistic);
+        }
+#endif
         rnn_pointwise<Phase>(input, product, self.bias, self.recurrent_bias, self.parameter,
-                             self.state, carries, nullptr, carries_out, next);
+                             self.state, carries, statistic, carries_out, next);
 #pragma unroll
         for (int i = 0; i < RNN_SOME(RNN_CARRIES); i++)
             carries[i] = carries_out[i];
@@ -176,12 +283,24 @@ RNN_INLINE void rnn_run_phases(const RnnThread &self, const float *input, float 
     }
 }
 
-/// Starts the copy of step t's W*x into its slot; an empty group beyond the end.
-RNN_INLINE void rnn_fetch(const RnnRun &run, const RnnThread &self, long long t)
+/// The time of step s < self.steps of this CTA's row, from the order.
+RNN_INLINE int rnn_ordered_time(const RnnRun &run, int s)
 {
-    if (t < run.timesteps) {
-        const float *from = run.input + (blockIdx.x * run.timesteps + t) * RNN_INPUT_STRIDE;
-        float *to = self.shared + (int)(t & (RNN_RING - 1)) * RNN_INPUT_STRIDE;
+    return __ldg(run.order + (blockIdx.x * run.timesteps + s));
+}
+
+/// The time of step s without an order.
+RNN_INLINE int rnn_plain_time(const RnnRun &run, int s)
+{
+    return RNN_REVERSED ? (int)run.timesteps - 1 - s : s;
+}
+
+/// Starts the copy of step s's W*x, at its time, into its slot; an empty group beyond the end.
+RNN_INLINE void rnn_fetch(const RnnRun &run, const RnnThread &self, int s, int time)
+{
+    if (s < self.steps) {
+        const float *from = run.input + (blockIdx.x * run.timesteps + time) * RNN_INPUT_STRIDE;
+        float *to = self.shared + (s & (RNN_RING - 1)) * RNN_INPUT_STRIDE;
 #pragma unroll
         for (int part = 0; part < RNN_INPUT_STRIDE; part += 4 * RNN_THREADS) {
             const int i = part + 4 * (int)threadIdx.x;
@@ -192,8 +311,17 @@ RNN_INLINE void rnn_fetch(const RnnRun &run, const RnnThread &self, long long t)
     rnn_copy_commit();
 }
 
-/// One step. `slot` is t modulo RNN_RING, a constant where the loop is unrolled by its multiples.
-RNN_INLINE void rnn_step(const RnnRun &run, RnnThread &self, long long t, int slot)
+/// Writes output `unit` of a step taken at `time`.
+RNN_INLINE void rnn_write(const RnnRun &run, const RnnThread &self, int time)
+{
+    const int position = RNN_GO_BACKWARDS ? self.last - time : time;
+    if (self.lane == 0 && self.unit < RNN_OUTPUTS)
+        run.y[blockIdx.x * run.y_row_stride + position * run.y_step_stride + self.unit] =
+            self.state[0];
+}
+
+/// One step. `slot` is s modulo RNN_RING, a constant where the loop is unrolled by its multiples.
+RNN_INLINE void rnn_step(const RnnRun &run, RnnThread &self, int s, int slot)
 {
     rnn_copy_wait<RNN_RING - 2>();
     __syncthreads();
@@ -205,7 +333,14 @@ RNN_INLINE void rnn_step(const RnnRun &run, RnnThread &self, long long t, int sl
 #pragma unroll
     for (int g = 0; g < RNN_GATES; g++)
         input[g] = self.shared[slot * RNN_INPUT_STRIDE + g * RNN_UNITS + column];
-    rnn_fetch(run, self, t + RNN_RING - 1);
+    int time = rnn_plain_time(run, s), ahead = rnn_plain_time(run, s + RNN_RING - 1);
+    if (run.order) {
+        time = self.time;
+        ahead = self.ahead;
+        self.time = s + 1 < self.steps ? rnn_ordered_time(run, s + 1) : 0;
+        self.ahead = s + RNN_RING < self.steps ? rnn_ordered_time(run, s + RNN_RING) : 0;
+    }
+    rnn_fetch(run, self, s + RNN_RING - 1, ahead);
 
     float carries[RNN_SOME(RNN_CARRIES)] = {}, next[RNN_SOME(RNN_STATES)];
 #pragma unroll
@@ -215,8 +350,8 @@ RNN_INLINE void rnn_step(const RnnRun &run, RnnThread &self, long long t, int sl
 #pragma unroll
     for (int i = 0; i < RNN_STATES; i++)
         self.state[i] = next[i];
-    if (RNN_SEQUENCE_OUT && self.lane == 0 && self.unit < RNN_OUTPUTS)
-        run.y[(blockIdx.x * run.timesteps + t) * RNN_OUTPUTS + self.unit] = next[0];
+    if (RNN_SEQUENCE_OUT)
+        rnn_write(run, self, time);
 }
 
 /// Puts the initial operands into the buffers that step 0 reads.
@@ -226,10 +361,45 @@ template <int Reader> RNN_INLINE void rnn_publish_initial(const RnnThread &self)
         constexpr RnnPhase reader = rnn_phases[Reader];
         if constexpr (reader.row_count > 0 && reader.operand_is_state)
             if (self.lane == 0 && self.unit < reader.operand_size)
-                self.shared[rnn_operand_at(Reader) + self.unit] =
-                    rnn_round(self.state[reader.operand]);
+                self.shared[rnn_operand_at(Reader) + rnn_operand_index<Reader>(self.unit)] =
+                    rnn_operand_of<Reader>(self, self.state[reader.operand]);
         rnn_publish_initial<Reader + 1>(self);
     }
+}
+
+/// Length of R's operands, the same in all its phases; 0: no product with R.
+constexpr __device__ int rnn_scaled_size()
+{
+    int size = 0;
+    for (int p = 0; p < RNN_PHASE_COUNT; p++)
+        if (rnn_phases[p].row_count > 0 && rnn_phases[p].matrix == RNN_MATRIX_R)
+            size = rnn_phases[p].operand_size;
+    return size;
+}
+
+/// The row's steps, and the first times of its order.
+RNN_INLINE void rnn_begin_row(const RnnRun &run, RnnThread &self)
+{
+    self.steps = (int)run.timesteps;
+    self.last = self.steps - 1;
+    self.time = self.ahead = 0;
+    if (run.order) {
+        self.steps = run.rows[blockIdx.x].steps;
+        self.last = run.rows[blockIdx.x].last;
+    }
+    for (int s = 0; s < RNN_RING - 1; s++) {
+        int time = rnn_plain_time(run, s);
+        if (run.order)
+            time = s < self.steps ? rnn_ordered_time(run, s) : 0;
+        rnn_fetch(run, self, s, time);
+    }
+    if (run.order && self.steps > 0)
+        self.time = rnn_ordered_time(run, 0);
+    if (run.order && self.steps > RNN_RING - 1)
+        self.ahead = rnn_ordered_time(run, RNN_RING - 1);
+    self.scale = 1.0f;
+    if (RNN_RECURRENT_DROPOUT && run.recurrent_scale && self.unit < rnn_scaled_size())
+        self.scale = run.recurrent_scale[(long long)blockIdx.x * rnn_scaled_size() + self.unit];
 }
 
 /// Loads weights, vectors and states, and starts the ring.
@@ -239,8 +409,7 @@ RNN_INLINE void rnn_begin(const RnnRun &run, RnnThread &self)
     self.shared = (float *)rnn_shared;
     self.unit = threadIdx.x / RNN_LANES;
     self.lane = threadIdx.x % RNN_LANES;
-    for (int t = 0; t < RNN_RING - 1; t++)
-        rnn_fetch(run, self, t);
+    rnn_begin_row(run, self);
 #pragma unroll
     for (int i = 0; i < rnn_held; i++)
         self.weights[i] = rnn_load_once(run.weights + i * RNN_THREADS + threadIdx.x);
@@ -280,10 +449,11 @@ RNN_INLINE void rnn_end(const RnnRun &run, const RnnThread &self)
             run.states.at[i][(long long)blockIdx.x * size + self.unit] = self.state[i];
     }
     if (!RNN_SEQUENCE_OUT && self.unit < RNN_OUTPUTS)
-        run.y[(long long)blockIdx.x * RNN_OUTPUTS + self.unit] = self.state[0];
+        run.y[blockIdx.x * run.y_row_stride + self.unit] = self.state[0];
 }
 
-/// Packs canonical R [gates*H, K] and P [P, H] into [chunk][thread], with zeros beyond the ends.
+/// Packs canonical R [gates*H, K/heads] and P [P, H] into [chunk][thread], with zeros beyond the
+/// ends.
 extern "C" __global__ void rnn_pack(const float *R, const float *P, rnn_chunk *packed)
 {
     const int total = rnn_chunk_count * RNN_THREADS;
@@ -298,10 +468,11 @@ extern "C" __global__ void rnn_pack(const float *R, const float *P, rnn_chunk *p
         const int gate = within % of.row_count;
         const int k = 4 * (within / of.row_count * RNN_LANES + lane);
         const long long row = (long long)of.rows[gate] * of.size + unit;
-        const float *from = (of.matrix ? P : R) + row * of.operand_size;
+        const int depth = of.operand_size / of.heads;
+        const float *from = (of.matrix ? P : R) + row * depth;
         float w[4];
         for (int e = 0; e < 4; e++)
-            w[e] = unit < of.size && k + e < of.operand_size ? from[k + e] : 0.0f;
+            w[e] = unit < of.size && k + e < depth ? from[k + e] : 0.0f;
         packed[at] = rnn_chunk_pack(w[0], w[1], w[2], w[3]);
     }
 }

@@ -16,16 +16,15 @@ extern "C" __global__ void __launch_bounds__(RNN_THREADS, 1) rnn_run(const RnnRu
 {
     RnnThread self;
     rnn_begin(run, self);
-    long long t = 0;
-    for (; t + RNN_UNROLL <= run.timesteps; t += RNN_UNROLL) {
+    int s = 0;
+    for (; s + RNN_UNROLL <= self.steps; s += RNN_UNROLL) {
 #pragma unroll
         for (int i = 0; i < RNN_UNROLL; i++)
-            rnn_step(run, self, t + i,
-                     RNN_UNROLL % RNN_RING == 0 ? i % RNN_RING
-                                                : (int)((t + i) & (RNN_RING - 1)));
+            rnn_step(run, self, s + i,
+                     RNN_UNROLL % RNN_RING == 0 ? i % RNN_RING : (s + i) & (RNN_RING - 1));
     }
 #pragma unroll 1
-    for (; t < run.timesteps; t++)
-        rnn_step(run, self, t, (int)(t & (RNN_RING - 1)));
+    for (; s < self.steps; s++)
+        rnn_step(run, self, s, s & (RNN_RING - 1));
     rnn_end(run, self);
 }

@@ -17,7 +17,10 @@ typedef struct {
     CUdeviceptr input, weights, bias, recurrent_bias, parameter;
     float *y;
     float *states[RNNC_STATES_MAX];
-    long long timesteps;
+    long long timesteps, y_row_stride, y_step_stride;
+    const int32_t *order;
+    const rnnc_row *rows;
+    const float *recurrent_scale;
 } RunArguments;
 
 static void destroy(void *memory)
@@ -135,7 +138,12 @@ static rnnc_status run(void *memory, const rnnc_layer_call *call)
                                   .recurrent_bias = weights->recurrent_bias,
                                   .parameter = weights->parameter,
                                   .y = call->y,
-                                  .timesteps = call->timesteps};
+                                  .timesteps = call->timesteps,
+                                  .y_row_stride = call->y_row_stride,
+                                  .y_step_stride = call->y_step_stride,
+                                  .order = call->order,
+                                  .rows = call->rows,
+                                  .recurrent_scale = call->recurrent_scale};
     for (int32_t i = 0; i < options->layer->state_count; i++)
         run_arguments.states[i] = call->states[i];
     void *arguments[] = {&run_arguments};
@@ -149,6 +157,7 @@ static rnnc_status run(void *memory, const rnnc_layer_call *call)
 
 const rnnc_cuda_variant rnnc_cuda_unrolled = {
     .kind = RNNC_VARIANT_UNROLLED,
+    .masks = true,
     .prepare = prepare,
     .set_weights = set_weights,
     .run = run,
@@ -157,6 +166,7 @@ const rnnc_cuda_variant rnnc_cuda_unrolled = {
 
 const rnnc_cuda_variant rnnc_cuda_persistent_cta = {
     .kind = RNNC_VARIANT_PERSISTENT_CTA,
+    .masks = true,
     .prepare = prepare,
     .set_weights = set_weights,
     .run = run,
