@@ -69,15 +69,16 @@ static void print_layer(Arena *arena, const Plan *plan, int layer_index, Images 
         add_image(arena, images, arena_format(arena, "%s.pointwise", name), &stub);
 }
 
-/// Masks, merges and dropout: the same code for every model that has any of them.
+/// Masks, merges, dropout and the check of tokens: the same code for every model that has any of
+/// them.
 static int add_sequence_image(Arena *arena, const Model *model, Images *images)
 {
     static const char skeleton[] = "cuda/sequence.cu";
     bool is_needed = false;
     for (int i = 0; i < model->layer_count; i++) {
         const LayerKind kind = model->layers[i].kind;
-        is_needed |= kind == LAYER_CELL || kind == LAYER_DROPOUT || kind == LAYER_MASKING ||
-                     kind == LAYER_MERGE;
+        is_needed |= kind == LAYER_CELL || kind == LAYER_EMBEDDING || kind == LAYER_DROPOUT ||
+                     kind == LAYER_MASKING || kind == LAYER_MERGE;
     }
     Text stub = {.arena = arena};
     if (is_needed && template_find(skeleton))

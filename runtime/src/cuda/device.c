@@ -1,7 +1,13 @@
-/* The CUDA device of a session: the driver's context, a stream, the loaded images, and for each
+/* The CUDA device of a session: the driver's context, its streams, the loaded images, and for each
  * layer the row (variant.h) that runs it. A cell layer takes the first of the module's variants, in
  * the plan's order, that can be prepared here; why others were passed over is part of its reason.
- * Knows no variant by its inside. */
+ * Where that one takes no order of steps, runs with a mask or lengths have a second choice beside
+ * it. Two layers side by side go on two streams:
+ *
+ *     session's stream   ... layer n | fork ---- layer n + 1 ---- join | layer n + 3 ...
+ *     second stream                    `-------- layer n + 2 -----'
+ *
+ * Knows no variant by its inside; masks and dropout are sequence.h's. */
 #include "../device.h"
 
 #include <stdbool.h>
@@ -10,13 +16,22 @@
 
 #include "../memory.h"
 #include "image.h"
+#include "sequence.h"
 #include "variant.h"
 
+/// A variant made ready for a layer.
 typedef struct {
-    const rnnc_cuda_variant *row;
+    const rnnc_cuda_variant *row; ///< NULL: none yet
     void *state;
     const char *name;
     char reason[1024];
+} Prepared;
+
+typedef struct {
+    Prepared plain, masked;                  ///< masked: only where the plain one takes no order
+    bool uses_masked;                        ///< in runs of the session's kind of masking
+    const float *weights[RNNC_WEIGHT_COUNT]; ///< as last set, host memory of module or session
+    bool has_weights;
 } DeviceLayer;
 
 struct rnnc_device {
@@ -24,12 +39,14 @@ struct rnnc_device {
     const rnnc_cuda_driver *cuda;
     CUdevice handle;
     CUcontext context;
-    CUstream stream;
+    CUstream stream, second; ///< second NULL: no layer runs beside another
+    CUevent fork, join;
     bool owns_stream;
     int arch;
     char name[192];
     CUmodule *images; ///< of the module; NULL until a layer needs it
     DeviceLayer *layers;
+    rnnc_cuda_sequence *sequence;
 };
 
 static rnnc_status fail(rnnc_device *device, CUresult result, const char *doing)
@@ -87,6 +104,23 @@ static rnnc_status open_context(rnnc_device *device)
     return result ? fail(device, result, "making a stream") : RNNC_OK;
 }
 
+/// The second stream and its events, where layers run side by side.
+static rnnc_status open_second(rnnc_device *device)
+{
+    const rnnc_module_desc *module = device->options.module;
+    bool is_needed = false;
+    for (int i = 0; i < module->layer_count; i++)
+        is_needed |= module->layers[i].beside != 0;
+    if (!is_needed)
+        return RNNC_OK;
+    CUresult result = device->cuda->cuStreamCreate(&device->second, CU_STREAM_NON_BLOCKING);
+    if (!result)
+        result = device->cuda->cuEventCreate(&device->fork, CU_EVENT_DISABLE_TIMING);
+    if (!result)
+        result = device->cuda->cuEventCreate(&device->join, CU_EVENT_DISABLE_TIMING);
+    return result ? fail(device, result, "making a second stream") : RNNC_OK;
+}
+
 static rnnc_status load_image(rnnc_device *device, int index, CUmodule *out)
 {
     *out = NULL;
@@ -103,14 +137,26 @@ static rnnc_status load_image(rnnc_device *device, int index, CUmodule *out)
     return RNNC_OK;
 }
 
-/// Prepares `layer` by `row`; `variant` NULL: a layer without a recurrence.
+/// The masks, merges and draws of the module.
+static rnnc_status open_sequence(rnnc_device *device)
+{
+    rnnc_cuda_sequence_options options = {.cuda = device->cuda,
+                                          .stream = device->stream,
+                                          .module = device->options.module,
+                                          .max_batch = device->options.max_batch,
+                                          .max_timesteps = device->options.max_timesteps,
+                                          .error = device->options.error};
+    rnnc_status status = load_image(device, device->options.module->sequence_image, &options.image);
+    return status == RNNC_OK ? rnnc_cuda_sequence_open(&options, &device->sequence) : status;
+}
+
+/// Prepares layer `index` by `row` in `to`; `variant` NULL: a layer without a recurrence.
 static rnnc_status prepare(rnnc_device *device, int index, const rnnc_cuda_variant *row,
-                           const rnnc_variant_desc *variant)
+                           const rnnc_variant_desc *variant, Prepared *to)
 {
     const rnnc_layer_desc *layer = &device->options.module->layers[index];
-    DeviceLayer *to = &device->layers[index];
     rnnc_cuda_layer_options options = {.cuda = device->cuda,
-                                       .stream = device->stream,
+                                       .stream = layer->beside ? device->second : device->stream,
                                        .module = device->options.module,
                                        .layer = layer,
                                        .variant = variant,
@@ -129,26 +175,32 @@ static rnnc_status prepare(rnnc_device *device, int index, const rnnc_cuda_varia
     return RNNC_OK;
 }
 
-/// Appends "; " and a formatted remark to the layer's reason, as far as it fits.
-static void remark(DeviceLayer *layer, const char *first, const char *second)
+/// Appends "; " and a formatted remark to a reason, as far as it fits.
+static void remark(Prepared *to, const char *first, const char *second)
 {
-    size_t used = strlen(layer->reason);
-    snprintf(layer->reason + used, sizeof layer->reason - used, "%s%s%s%s", used ? "; " : "", first,
+    size_t used = strlen(to->reason);
+    snprintf(to->reason + used, sizeof to->reason - used, "%s%s%s%s", used ? "; " : "", first,
              second ? ": " : "", second ? second : "");
 }
 
-/// The forced variant, or the first in the plan's order that can run here.
-static rnnc_status choose(rnnc_device *device, int index)
+/// `forced`, or where it is NULL the first in the plan's order that can run here, and with `masks`
+/// takes an order of steps.
+static rnnc_status choose(rnnc_device *device, int index, const char *forced, bool masks,
+                          Prepared *to)
 {
     const rnnc_layer_desc *layer = &device->options.module->layers[index];
-    DeviceLayer *to = &device->layers[index];
-    const char *forced = device->options.variant;
     for (int i = 0; i < layer->variant_count; i++) {
         const rnnc_variant_desc *variant = &layer->variants[i];
         if (forced && strcmp(forced, variant->name) != 0)
             continue;
         const rnnc_cuda_variant *row = rnnc_cuda_variant_find(variant->kind);
-        rnnc_status status = row ? prepare(device, index, row, variant)
+        if (masks && row && !row->masks) {
+            char passed[96];
+            snprintf(passed, sizeof passed, "%s takes no mask and no lengths", variant->name);
+            remark(to, passed, NULL);
+            continue;
+        }
+        rnnc_status status = row ? prepare(device, index, row, variant, to)
                                  : rnnc_error_set(device->options.error, RNNC_UNAVAILABLE,
                                                   "this runtime has no driver for it");
         if (status == RNNC_OK) {
@@ -172,15 +224,58 @@ static rnnc_status choose(rnnc_device *device, int index)
                           to->reason);
 }
 
+/// Dropout, masking and merges have no row: sequence.h runs them.
+static bool is_of_sequence(const rnnc_layer_desc *layer)
+{
+    return layer->kind == RNNC_LAYER_DROPOUT || layer->kind == RNNC_LAYER_MASKING ||
+           layer->kind == RNNC_LAYER_MERGE;
+}
+
 static rnnc_status prepare_layers(rnnc_device *device)
 {
     const rnnc_module_desc *module = device->options.module;
     rnnc_status status = RNNC_OK;
-    for (int i = 0; i < module->layer_count && status == RNNC_OK; i++)
-        status = module->layers[i].kind == RNNC_LAYER_CELL
-                     ? choose(device, i)
-                     : prepare(device, i, &rnnc_cuda_pointwise, NULL);
+    for (int i = 0; i < module->layer_count && status == RNNC_OK; i++) {
+        Prepared *plain = &device->layers[i].plain;
+        if (module->layers[i].kind == RNNC_LAYER_CELL)
+            status = choose(device, i, device->options.variant, false, plain);
+        else if (is_of_sequence(&module->layers[i]))
+            plain->name = "pointwise";
+        else
+            status = prepare(device, i, &rnnc_cuda_pointwise, NULL, plain);
+    }
     return status;
+}
+
+/// Where the layer's variant takes no order: another beside it, with the layer's weights.
+static rnnc_status prepare_masked(rnnc_device *device, int index)
+{
+    DeviceLayer *layer = &device->layers[index];
+    const char *name = device->options.module->layers[index].name;
+    if (layer->masked.row)
+        return RNNC_OK;
+    layer->masked.reason[0] = '\0';
+    rnnc_status status = choose(device, index, NULL, true, &layer->masked);
+    if (status == RNNC_OK && device->options.variant)
+        status = rnnc_error_set(device->options.error, RNNC_UNAVAILABLE,
+                                "layer %s: variant %s, asked for by the session, takes no mask and "
+                                "no lengths; variant %s does",
+                                name, layer->plain.name, layer->masked.name);
+    if (status == RNNC_OK && layer->has_weights)
+        status = layer->masked.row->set_weights(layer->masked.state, layer->weights);
+    if (status != RNNC_OK && layer->masked.row) {
+        layer->masked.row->destroy(layer->masked.state);
+        layer->masked = (Prepared){0};
+    }
+    return status;
+}
+
+static void destroy_layer(DeviceLayer *layer)
+{
+    if (layer->plain.row)
+        layer->plain.row->destroy(layer->plain.state);
+    if (layer->masked.row)
+        layer->masked.row->destroy(layer->masked.state);
 }
 
 static void close_device(rnnc_device *device)
@@ -192,12 +287,20 @@ static void close_device(rnnc_device *device)
         enter(device);
         if (device->stream)
             device->cuda->cuStreamSynchronize(device->stream);
+        if (device->second)
+            device->cuda->cuStreamSynchronize(device->second);
         for (int i = 0; device->layers && i < module->layer_count; i++)
-            if (device->layers[i].row)
-                device->layers[i].row->destroy(device->layers[i].state);
+            destroy_layer(&device->layers[i]);
+        rnnc_cuda_sequence_close(device->sequence);
         for (int i = 0; device->images && i < module->image_count; i++)
             if (device->images[i])
                 device->cuda->cuModuleUnload(device->images[i]);
+        if (device->fork)
+            device->cuda->cuEventDestroy(device->fork);
+        if (device->join)
+            device->cuda->cuEventDestroy(device->join);
+        if (device->second)
+            device->cuda->cuStreamDestroy(device->second);
         if (device->owns_stream)
             device->cuda->cuStreamDestroy(device->stream);
         leave(device);
@@ -230,7 +333,11 @@ static rnnc_status open_device(const rnnc_device_options *options, rnnc_device *
             : rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for the device");
     if (status == RNNC_OK) {
         enter(device);
-        status = prepare_layers(device);
+        status = open_second(device);
+        if (status == RNNC_OK)
+            status = open_sequence(device);
+        if (status == RNNC_OK)
+            status = prepare_layers(device);
         leave(device);
     }
     if (status == RNNC_OK)
@@ -248,45 +355,95 @@ static const char *name(const rnnc_device *device)
 static rnnc_status set_weights(rnnc_device *device, int layer,
                                const float *const weights[RNNC_WEIGHT_COUNT])
 {
+    DeviceLayer *of = &device->layers[layer];
+    rnnc_status status = RNNC_OK;
+    memcpy(of->weights, weights, sizeof of->weights);
+    of->has_weights = true;
     enter(device);
-    rnnc_status status =
-        device->layers[layer].row->set_weights(device->layers[layer].state, weights);
+    if (of->plain.row)
+        status = of->plain.row->set_weights(of->plain.state, weights);
+    if (of->masked.row && status == RNNC_OK)
+        status = of->masked.row->set_weights(of->masked.state, weights);
     leave(device);
     return status;
 }
 
 static const char *variant(const rnnc_device *device, int layer, const char **out_reason)
 {
-    *out_reason = device->layers[layer].reason;
-    return device->layers[layer].name;
-}
-
-static rnnc_status run_layer(rnnc_device *device, const rnnc_layer_call *call)
-{
-    const DeviceLayer *layer = &device->layers[call->layer];
-    return layer->row->run(layer->state, call);
-}
-
-static rnnc_status run_layers(rnnc_device *device, rnnc_layer_call *calls, int count)
-{
-    rnnc_status status = RNNC_OK;
-    enter(device);
-    for (int i = 0; i < count && status == RNNC_OK; i++)
-        status = run_layer(device, &calls[i]);
-    leave(device);
-    return status;
+    const DeviceLayer *of = &device->layers[layer];
+    const Prepared *used = of->uses_masked ? &of->masked : &of->plain;
+    *out_reason = used->reason;
+    return used->name;
 }
 
 static rnnc_status set_masking(rnnc_device *device, rnnc_masking masking)
 {
-    (void)device, (void)masking;
-    return RNNC_OK;
+    const rnnc_module_desc *module = device->options.module;
+    enter(device);
+    rnnc_status status = rnnc_cuda_sequence_set_masking(device->sequence, masking);
+    for (int i = 0; i < module->layer_count && status == RNNC_OK; i++)
+        if (module->layers[i].kind == RNNC_LAYER_CELL && !device->layers[i].plain.row->masks &&
+            rnnc_cuda_sequence_is_masked(module, i, masking))
+            status = prepare_masked(device, i);
+    for (int i = 0; i < module->layer_count && status == RNNC_OK; i++)
+        device->layers[i].uses_masked =
+            device->layers[i].masked.row && rnnc_cuda_sequence_is_masked(module, i, masking);
+    leave(device);
+    return status;
 }
 
 static rnnc_status begin_run(rnnc_device *device, const rnnc_run_inputs *inputs)
 {
-    (void)device, (void)inputs;
-    return RNNC_OK;
+    enter(device);
+    rnnc_status status = rnnc_cuda_sequence_begin(device->sequence, inputs);
+    leave(device);
+    return status;
+}
+
+static rnnc_status run_layer(rnnc_device *device, rnnc_layer_call *call, CUstream stream)
+{
+    const DeviceLayer *layer = &device->layers[call->layer];
+    const Prepared *used = layer->uses_masked ? &layer->masked : &layer->plain;
+    if (!used->row)
+        return rnnc_cuda_sequence_run(device->sequence, call);
+    rnnc_status status = rnnc_cuda_sequence_before(device->sequence, call, stream);
+    if (status == RNNC_OK)
+        status = used->row->run(used->state, call);
+    if (status == RNNC_OK)
+        status = rnnc_cuda_sequence_after(device->sequence, call, stream);
+    return status;
+}
+
+/// Work on `to` from here on comes after what `from` has been given so far.
+static rnnc_status order_streams(rnnc_device *device, CUevent event, CUstream from, CUstream to)
+{
+    CUresult result = device->cuda->cuEventRecord(event, from);
+    if (!result)
+        result = device->cuda->cuStreamWaitEvent(to, event, 0);
+    return result ? fail(device, result, "ordering two streams") : RNNC_OK;
+}
+
+/// The streams are joined after a failure too, so that a capture of the session's stays whole.
+static rnnc_status run_side_by_side(rnnc_device *device, rnnc_layer_call calls[2])
+{
+    rnnc_status status = order_streams(device, device->fork, device->stream, device->second);
+    if (status != RNNC_OK)
+        return status;
+    status = run_layer(device, &calls[0], device->stream);
+    if (status == RNNC_OK)
+        status = run_layer(device, &calls[1], device->second);
+    rnnc_status joined = order_streams(device, device->join, device->second, device->stream);
+    return status == RNNC_OK ? joined : status;
+}
+
+static rnnc_status run_layers(rnnc_device *device, rnnc_layer_call *calls, int count)
+{
+    enter(device);
+    rnnc_status status =
+        count == 2 ? run_side_by_side(device, calls) : run_layer(device, &calls[0], device->stream);
+    leave(device);
+    rnnc_cuda_sequence_passed(device->sequence, &calls[count - 1]);
+    return status;
 }
 
 static rnnc_status fill(rnnc_device *device, float *to, float value, size_t count)
@@ -343,7 +500,7 @@ static rnnc_status synchronize(rnnc_device *device)
     enter(device);
     CUresult result = device->cuda->cuStreamSynchronize(device->stream);
     leave(device);
-    return result ? fail(device, result, "running") : RNNC_OK;
+    return result ? fail(device, result, "running") : rnnc_cuda_sequence_fault(device->sequence);
 }
 
 const rnnc_device_ops *rnnc_cuda_ops(void)

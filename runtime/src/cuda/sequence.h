@@ -1,0 +1,58 @@
+/* What surrounds a module's recurrences on the GPU: masks and lengths as an order of each row's
+ * steps, the outputs that no step writes, dropout's draws, and the layers that are no more than
+ * that (dropout, masking, merge). Kernels: templates/cuda/sequence.cu, one image a module. Values
+ * of the caller's that cannot be (a length beyond T, a mask byte of 7, a token outside the
+ * vocabulary) are found by the kernels and told by rnnc_cuda_sequence_fault. Nothing here but open
+ * and set_masking allocates or synchronises. */
+#ifndef RNNC_CUDA_SEQUENCE_H
+#define RNNC_CUDA_SEQUENCE_H
+
+#include <stdbool.h>
+
+#include "../device.h"
+#include "driver.h"
+
+typedef struct rnnc_cuda_sequence rnnc_cuda_sequence;
+
+typedef struct {
+    const rnnc_cuda_driver *cuda;
+    CUstream stream; /* the session's */
+    const rnnc_module_desc *module;
+    CUmodule image; /* NULL: the module needs none of this */
+    int64_t max_batch, max_timesteps;
+    rnnc_error *error;
+} rnnc_cuda_sequence_options;
+
+/* On failure *out_sequence is NULL. NULL is allowed in close. */
+rnnc_status rnnc_cuda_sequence_open(const rnnc_cuda_sequence_options *options,
+                                    rnnc_cuda_sequence **out_sequence);
+void rnnc_cuda_sequence_close(rnnc_cuda_sequence *sequence);
+
+/* Memory for runs of this kind of masking: 9 bytes a step and row and direction at most. */
+rnnc_status rnnc_cuda_sequence_set_masking(rnnc_cuda_sequence *sequence, rnnc_masking masking);
+
+/* Whether layer `index` goes through its steps by an order in runs of this kind of masking, and
+ * whether the module masks on its own. */
+bool rnnc_cuda_sequence_is_masked(const rnnc_module_desc *module, int index, rnnc_masking masking);
+
+/* Opens a run: the order of each row's steps. */
+rnnc_status rnnc_cuda_sequence_begin(rnnc_cuda_sequence *sequence, const rnnc_run_inputs *inputs);
+
+/* Before a layer: fills order, rows and recurrent_scale of a cell's call; checks an embedding's
+ * tokens, and masks by them. On `stream`. */
+rnnc_status rnnc_cuda_sequence_before(rnnc_cuda_sequence *sequence, rnnc_layer_call *call,
+                                      CUstream stream);
+/* After a cell layer: its outputs that no step has written. On `stream`. */
+rnnc_status rnnc_cuda_sequence_after(rnnc_cuda_sequence *sequence, const rnnc_layer_call *call,
+                                     CUstream stream);
+/* After a layer, or two side by side: the mask ends where a cell returns no sequence. */
+void rnnc_cuda_sequence_passed(rnnc_cuda_sequence *sequence, const rnnc_layer_call *call);
+
+/* Runs a layer of kind dropout, masking or merge. */
+rnnc_status rnnc_cuda_sequence_run(rnnc_cuda_sequence *sequence, const rnnc_layer_call *call);
+
+/* RNNC_INVALID_ARGUMENT with words for the first fault since the last call, once the stream has
+ * been waited for; RNNC_OK where there is none. */
+rnnc_status rnnc_cuda_sequence_fault(rnnc_cuda_sequence *sequence);
+
+#endif
