@@ -218,7 +218,8 @@ RNN_INLINE void rnn_sum_threads(float *sums, int turn)
 
 /// Mean and 1/sqrt(variance + 1e-5) of each norm of a phase, over its members and all units: the
 /// mean first, then the squares of what is left.
-template <int Phase> RNN_INLINE void rnn_normalise(bool counts, const float *member, float *statistic)
+template <int Phase>
+RNN_INLINE void rnn_normalise(bool counts, const float *member, float *statistic)
 {
     constexpr RnnPhase phase = rnn_phases[Phase];
     float sums[RNN_NORMS];

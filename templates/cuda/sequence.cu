@@ -1,7 +1,7 @@
-// What surrounds the recurrences of a module: the order of each row's steps under a mask or lengths,
-// what stands at the positions that no step writes, masking, merges of two directions, and dropout
-// at inference. One image a module, without numbers of a layer; all arrays are strided and every
-// kernel takes any B and T by striding its grid.
+// What surrounds the recurrences of a module: the order of each row's steps under a mask or
+// lengths, what stands at the positions that no step writes, masking, merges of two directions, and
+// dropout at inference. One image a module, without numbers of a layer; all arrays are strided and
+// every kernel takes any B and T by striding its grid.
 //
 //   mask [B, T] = bound mask, made 0 where a layer masks    -> rnn_order: a warp a row, 32 steps at
 //   lengths [B]                                                a time by ballot and prefix
@@ -70,7 +70,7 @@ extern "C" __global__ void rnn_take_mask(const unsigned char *mask, long long ro
     }
 }
 
-/// One row's order from the mask, by one warp: the steps that it leaves, in the order of processing.
+/// One row's order from the mask, by one warp: the steps that it leaves, as they are processed.
 RNN_INLINE RnnRow rnn_order_row(const unsigned char *mask, int reversed, int *order, int timesteps)
 {
     const int lane = threadIdx.x % 32;
@@ -171,10 +171,10 @@ extern "C" __global__ void rnn_fill_repeat(const RnnFill fill)
         float *y = fill.y.at + row * fill.y.row_stride;
         const float *source = y + (flips ? T - 1 - from : from) * fill.y.step_stride;
         for (long long place = from + 1; place < to; place++)
-            for (long long i = lane; i < fill.width; i += 32)
-                y[(flips ? T - 1 - place : place) * fill.y.step_stride + i] = is_bad     ? RNN_NAN
-                                                                              : step > 0 ? source[i]
-                                                                                         : 0.0f;
+            for (long long i = lane; i < fill.width; i += 32) {
+                const float value = is_bad ? RNN_NAN : step > 0 ? source[i] : 0.0f;
+                y[(flips ? T - 1 - place : place) * fill.y.step_stride + i] = value;
+            }
     }
 }
 
@@ -193,7 +193,8 @@ extern "C" __global__ void rnn_fill_last(const RnnFill fill)
     }
 }
 
-/// y = x, and 0 in steps whose features all equal `value`, which `mask` [B, T] loses; a warp a step.
+/// y = x, and 0 in steps whose features all equal `value`, which `mask` [B, T] loses. A warp a
+/// step.
 extern "C" __global__ void rnn_masking(const RnnArray x, const RnnArray y, float value,
                                        unsigned char *mask, long long batch, long long timesteps,
                                        long long width)
@@ -238,9 +239,8 @@ extern "C" __global__ void rnn_merge(const RnnArray x, const float *x2, const Rn
         const long long step = i / width % timesteps, row = i / width / timesteps, k = i % width;
         const long long from = row * x.row_stride + step * x.step_stride + k;
         const float a = x.at[from], b = x2[from];
-        y.at[row * y.row_stride + step * y.step_stride + k] = how == RNN_MERGE_MUL   ? a * b
-                                                              : how == RNN_MERGE_AVE ? (a + b) * 0.5f
-                                                                                     : a + b;
+        y.at[row * y.row_stride + step * y.step_stride + k] =
+            how == RNN_MERGE_MUL ? a * b : (how == RNN_MERGE_AVE ? 0.5f : 1.0f) * (a + b);
     }
 }
 
