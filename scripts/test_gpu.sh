@@ -112,6 +112,7 @@ sanitized() {
 suite conform "$build/tests/conform/conform" --run "$modules" --device cuda
 suite probes "$build/tests/conform/probes" --run "$modules"
 suite capture "$build/tests/capture" "$modules"/lstm-*float32.so "$modules"/gru_before-*float16.so
+suite rows "$build/tests/rows" "$modules"/rows_*.so
 score
 if [ -n "$sanitize" ]; then
     sanitized memcheck
