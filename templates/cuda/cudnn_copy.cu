@@ -1,7 +1,8 @@
-// What stands between a module's tensors (float32, batch-major) and cuDNN's (the precision's type,
-// time-major): copies that convert and swap the two outer dimensions, [A, B, N] -> [B, A, N].
-// A = 1 is a plain conversion. One element a thread; the innermost dimension stays contiguous, so
-// reads and writes are whole lines from N of some 8 on. Nothing here is on the recurrent path.
+// What stands between a module's tensors (float32, rows and steps any strides apart) and cuDNN's
+// (the precision's type, [T, B, N]): copies that convert, and that take the steps in reverse for a
+// layer that goes backwards. T = 1 converts states. One element a thread; the innermost dimension is
+// contiguous, so reads and writes are whole lines from N of some 8 on. Nothing here is on the
+// recurrent path.
 //
 //     nvcc -arch=sm_90 -cubin templates/cuda/cudnn_copy.cu
 #ifndef RNN_BITS
@@ -46,28 +47,32 @@ static __device__ __forceinline__ float rnn_widen(rnn_element bits)
 }
 #endif
 
-/// Index in [A, B, N] of element `i` of [B, A, N].
-static __device__ __forceinline__ long long rnn_swapped(long long i, long long a, long long b,
-                                                        long long n)
+/// A module's tensor [B, T, n]; `reversed`: its steps are taken from the last on.
+struct RnnTensor {
+    long long row_stride, step_stride, rows, steps, n;
+    int reversed;
+};
+
+/// Where element `i` of [T, B, n] lies in the module's tensor.
+static __device__ __forceinline__ long long rnn_place(const RnnTensor &of, long long i)
 {
-    const long long row = i / n;
-    return ((row % a) * b + row / a) * n + i % n;
+    const long long row = i / of.n % of.rows, step = i / of.n / of.rows;
+    return row * of.row_stride + (of.reversed ? of.steps - 1 - step : step) * of.step_stride +
+           i % of.n;
 }
 
-/// to[B, A, N] = from[A, B, N] in the precision's type.
-extern "C" __global__ void rnn_cudnn_narrow(const float *from, rnn_element *to, long long a,
-                                            long long b, long long n)
+/// to[T, B, n] = from, in the precision's type.
+extern "C" __global__ void rnn_cudnn_narrow(const float *from, rnn_element *to, const RnnTensor of)
 {
-    const long long step = (long long)gridDim.x * blockDim.x, count = a * b * n;
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
-        to[i] = rnn_narrow(from[rnn_swapped(i, a, b, n)]);
+    const long long stride = (long long)gridDim.x * blockDim.x, count = of.steps * of.rows * of.n;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride)
+        to[i] = rnn_narrow(from[rnn_place(of, i)]);
 }
 
-/// to[B, A, N] = from[A, B, N] in float32.
-extern "C" __global__ void rnn_cudnn_widen(const rnn_element *from, float *to, long long a,
-                                           long long b, long long n)
+/// to = from[T, B, n], in float32.
+extern "C" __global__ void rnn_cudnn_widen(const rnn_element *from, float *to, const RnnTensor of)
 {
-    const long long step = (long long)gridDim.x * blockDim.x, count = a * b * n;
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
-        to[i] = rnn_widen(from[rnn_swapped(i, a, b, n)]);
+    const long long stride = (long long)gridDim.x * blockDim.x, count = of.steps * of.rows * of.n;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride)
+        to[rnn_place(of, i)] = rnn_widen(from[i]);
 }

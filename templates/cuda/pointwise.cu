@@ -1,7 +1,7 @@
 // Layers without a recurrence: embedding (rows of E by token) and activation, one element a thread,
 // the feature innermost, bound by memory; and dense, the product of product.cuh that finishes with
 // bias and activation.
-// Tokens outside the table give rows of NaN: a kernel has no other way to say it.
+// Tokens outside the table give rows of NaN; sequence.cu records them.
 //
 //     nvcc -std=c++17 -arch=sm_90 -Itemplates -cubin templates/cuda/pointwise.cu
 #include "cuda/prelude.cuh"
@@ -17,25 +17,38 @@ RNN_INLINE rnn_f rnn_activation(rnn_f x)
 }
 #endif
 
-/// y[row] = E[tokens[row]].
+/// Where the layer reads and writes: [B, T, features], the features contiguous.
+struct RnnPlaces {
+    long long batch, timesteps, x_row_stride, x_step_stride, y_row_stride, y_step_stride;
+};
+
+/// y[row, step] = E[tokens[row, step]].
 extern "C" __global__ void rnn_embed(const int *tokens, const float *table, float *y,
-                                     long long rows)
+                                     const RnnPlaces at)
 {
-    const long long step = (long long)gridDim.x * blockDim.x, count = rows * RNN_OUTPUTS;
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        const int token = tokens[i / RNN_OUTPUTS];
-        y[i] = token >= 0 && token < RNN_INPUTS
-                   ? table[(long long)token * RNN_OUTPUTS + i % RNN_OUTPUTS]
-                   : __int_as_float(0x7fffffff);
+    const long long stride = (long long)gridDim.x * blockDim.x;
+    const long long count = at.batch * at.timesteps * RNN_OUTPUTS;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride) {
+        const long long step = i / RNN_OUTPUTS % at.timesteps;
+        const long long row = i / RNN_OUTPUTS / at.timesteps, k = i % RNN_OUTPUTS;
+        const int token = tokens[row * at.x_row_stride + step * at.x_step_stride];
+        y[row * at.y_row_stride + step * at.y_step_stride + k] =
+            token >= 0 && token < RNN_INPUTS ? table[(long long)token * RNN_OUTPUTS + k]
+                                             : __int_as_float(0x7fffffff);
     }
 }
 
-/// y = activation(x + bias); x may be y. `bias` NULL: none.
-extern "C" __global__ void rnn_finish(const float *x, const float *bias, float *y, long long rows)
+/// y = activation(x); x may be y.
+extern "C" __global__ void rnn_activate(const float *x, float *y, const RnnPlaces at)
 {
-    const long long step = (long long)gridDim.x * blockDim.x, count = rows * RNN_OUTPUTS;
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
-        y[i] = rnn_activation(bias ? x[i] + bias[i % RNN_OUTPUTS] : x[i]);
+    const long long stride = (long long)gridDim.x * blockDim.x;
+    const long long count = at.batch * at.timesteps * RNN_OUTPUTS;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride) {
+        const long long step = i / RNN_OUTPUTS % at.timesteps;
+        const long long row = i / RNN_OUTPUTS / at.timesteps, k = i % RNN_OUTPUTS;
+        y[row * at.y_row_stride + step * at.y_step_stride + k] =
+            rnn_activation(x[row * at.x_row_stride + step * at.x_step_stride + k]);
+    }
 }
 
 #if RNN_DENSE

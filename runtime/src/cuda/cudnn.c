@@ -5,7 +5,9 @@
  *     x [B, T, I] float32 --narrow--> [T, B, I] --cudnnRNNForward--> [T, B, O] --widen--> y
  *     states              --narrow--> state_in                state_out --widen--> states
  *
- * and copies nothing where the layouts agree (float32, and B or T is 1). Knows no other variant. */
+ * where the copies take the steps in reverse for a layer that goes backwards, and x or y that
+ * already lies as cuDNN wants it (float32, [T, B, features]) is used in place. Takes no order of
+ * steps. Knows no other variant. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -159,16 +161,35 @@ static void destroy(void *memory)
     rnnc_memory_free(state);
 }
 
-/// to[B, A, N] = from[A, B, N], in the layer's type by `function` narrow or widen.
-static int copy(CudnnState *state, CUfunction function, const void *from, void *to, int64_t a,
-                int64_t b, int64_t n)
+/// RnnTensor of templates/cuda/cudnn_copy.cu.
+typedef struct {
+    long long row_stride, step_stride, rows, steps, n;
+    int reversed;
+} Tensor;
+
+/// A state [B, n], or an output without steps.
+static Tensor tensor_of_rows(int64_t row_stride, int64_t rows, int64_t n)
 {
-    const int64_t wanted = (a * b * n + COPY_THREADS - 1) / COPY_THREADS;
+    return (Tensor){.row_stride = row_stride, .rows = rows, .steps = 1, .n = n};
+}
+
+/// Between the module's tensor and [T, B, n] in the layer's type, by `function` narrow or widen.
+static int copy(CudnnState *state, CUfunction function, const void *from, void *to, Tensor of)
+{
+    const int64_t wanted = (of.steps * of.rows * of.n + COPY_THREADS - 1) / COPY_THREADS;
     const unsigned blocks = (unsigned)(wanted < COPY_BLOCKS_MAX ? wanted : COPY_BLOCKS_MAX);
-    long long dims[3] = {a, b, n};
-    void *arguments[] = {&from, &to, &dims[0], &dims[1], &dims[2]};
+    void *arguments[] = {&from, &to, &of};
     return state->layer.cuda->cuLaunchKernel(function, blocks, 1, 1, COPY_THREADS, 1, 1, 0,
                                              state->layer.stream, arguments, NULL);
+}
+
+/// Whether a tensor of the module's is [T, B, n] in the layer's type as it lies, and as aligned as
+/// memory of our own is to a vector load.
+static bool fits(const CudnnState *state, const void *at, const Tensor *of)
+{
+    return state->layer.element_bytes == sizeof(float) && (uintptr_t)at % 16 == 0 &&
+           (of->steps == 1 || (of->step_stride == of->rows * of->n && !of->reversed)) &&
+           (of->rows == 1 || of->row_stride == of->n);
 }
 
 /// The forward pass by the best algorithm in this shape; the standard one serves what it refuses.
@@ -200,32 +221,42 @@ static int run_copies(CudnnState *state, const rnnc_layer_call *call, int *out_s
     CudnnLayer *layer = &state->layer;
     const int64_t B = call->batch, T = call->timesteps;
     const bool sequence = desc->sequence_out || !desc->sequence_in;
-    const bool same_layout =
-        layer->element_bytes == sizeof(float) && (B == 1 || T == 1) && !state->best.graph;
-    const void *x = same_layout ? call->x : layer->x;
-    void *y = same_layout && sequence ? (void *)call->y : layer->y;
+    const Tensor of_x = {call->x_row_stride, call->x_step_stride, B, T,
+                         desc->inputs,       desc->reversed != 0};
+    const Tensor of_y = {call->y_row_stride,
+                         call->y_step_stride,
+                         B,
+                         T,
+                         desc->outputs,
+                         desc->reversed && !desc->go_backwards};
+    const bool in_place = !state->best.graph; // a graph has the layer's own x and y in it
+    const void *x = in_place && fits(state, call->x, &of_x) ? call->x : layer->x;
+    void *y = in_place && sequence && fits(state, call->y, &of_y) ? (void *)call->y : layer->y;
     int failed = 0;
-    if (!same_layout)
-        failed = copy(state, state->narrow, call->x, layer->x, B, T, desc->inputs);
+    if (x != call->x)
+        failed = copy(state, state->narrow, call->x, layer->x, of_x);
     for (int i = 0; i < desc->state_count && !failed; i++)
-        failed = copy(state, state->narrow, call->states[i], layer->state_in[i], 1, B,
-                      desc->state_sizes[i]);
+        failed = copy(state, state->narrow, call->states[i], layer->state_in[i],
+                      tensor_of_rows(desc->state_sizes[i], B, desc->state_sizes[i]));
     *out_status = failed ? DNN_SUCCESS : forward(state, x, y);
     if (failed || *out_status)
         return failed;
     if (!sequence)
-        failed = copy(state, state->widen, layer->state_out[0], call->y, 1, B, desc->outputs);
+        failed = copy(state, state->widen, layer->state_out[0], call->y,
+                      tensor_of_rows(call->y_row_stride, B, desc->outputs));
     else if (y != call->y)
-        failed = copy(state, state->widen, layer->y, call->y, T, B, desc->outputs);
+        failed = copy(state, state->widen, layer->y, call->y, of_y);
     for (int i = 0; i < desc->state_count && !failed; i++)
-        failed = copy(state, state->widen, layer->state_out[i], call->states[i], 1, B,
-                      desc->state_sizes[i]);
+        failed = copy(state, state->widen, layer->state_out[i], call->states[i],
+                      tensor_of_rows(desc->state_sizes[i], B, desc->state_sizes[i]));
     return failed;
 }
 
 static rnnc_status run(void *memory, const rnnc_layer_call *call)
 {
     CudnnState *state = memory;
+    if (call->batch == 0 || call->timesteps == 0)
+        return RNNC_OK;
     int status = call->timesteps < TIMESTEPS_END
                      ? cudnn_layer_shape(&state->layer, (int)call->batch, (int)call->timesteps)
                      : DNN_NOT_SUPPORTED;

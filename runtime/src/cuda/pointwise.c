@@ -11,7 +11,7 @@ enum { THREADS = 256, BLOCKS_MAX = 4096 };
 
 typedef struct {
     rnnc_cuda_layer_options options;
-    CUfunction embed, finish, convert, dense_many, dense_few;
+    CUfunction embed, activate, convert, dense_many, dense_few;
     CUdeviceptr table;  ///< embedding: E, float32
     CUdeviceptr matrix; ///< dense: W as operands, [outputs, inputs padded]
     CUdeviceptr bias;   ///< dense: b, 0: none
@@ -80,7 +80,7 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
     state->options = *options;
     rnnc_status status = RNNC_OK;
     if (options->cuda->cuModuleGetFunction(&state->embed, options->image, "rnn_embed") ||
-        options->cuda->cuModuleGetFunction(&state->finish, options->image, "rnn_finish") ||
+        options->cuda->cuModuleGetFunction(&state->activate, options->image, "rnn_activate") ||
         options->cuda->cuModuleGetFunction(&state->convert, options->image, "rnn_convert") ||
         (options->layer->kind == RNNC_LAYER_DENSE &&
          (options->cuda->cuModuleGetFunction(&state->dense_many, options->image, "rnn_dense") ||
@@ -152,22 +152,29 @@ static int run_dense(const PointwiseState *state, const rnnc_layer_call *call)
                               state->dense_few, &product, state->options.layer->outputs);
 }
 
+/// RnnPlaces of templates/cuda/pointwise.cu.
+typedef struct {
+    long long batch, timesteps, x_row_stride, x_step_stride, y_row_stride, y_step_stride;
+} Places;
+
 static rnnc_status run(void *memory, const rnnc_layer_call *call)
 {
     PointwiseState *state = memory;
     const rnnc_layer_desc *layer = state->options.layer;
-    long long rows = call->batch * call->timesteps;
+    const int64_t values = call->batch * call->timesteps * layer->outputs;
+    Places at = {call->batch,         call->timesteps,    call->x_row_stride,
+                 call->x_step_stride, call->y_row_stride, call->y_step_stride};
     const void *x = call->x;
     float *y = call->y;
     int failed = 0;
     if (layer->kind == RNNC_LAYER_EMBEDDING) {
-        void *arguments[] = {&x, &state->table, &y, &rows};
-        failed = launch(state, state->embed, rows * layer->outputs, arguments);
+        void *arguments[] = {&x, &state->table, &y, &at};
+        failed = launch(state, state->embed, values, arguments);
     } else if (layer->kind == RNNC_LAYER_DENSE) {
         failed = run_dense(state, call);
     } else {
-        void *arguments[] = {&x, &state->bias, &y, &rows};
-        failed = launch(state, state->finish, rows * layer->outputs, arguments);
+        void *arguments[] = {&x, &y, &at};
+        failed = launch(state, state->activate, values, arguments);
     }
     return failed ? fail(state, RNNC_DEVICE_ERROR, "a kernel failed to start") : RNNC_OK;
 }
