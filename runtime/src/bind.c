@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "layout.h"
 #include "memory.h"
-#include "session.h"
 
 /// Appends to a fixed buffer; what does not fit is cut.
 static void append(char *text, size_t room, const char *addition)
@@ -13,6 +13,9 @@ static void append(char *text, size_t room, const char *addition)
     if (length + 1 < room)
         snprintf(text + length, room - length, "%s", addition);
 }
+
+/// DLPack's code of booleans, which its headers name from version 0.8 on.
+enum { DLPACK_BOOL = 6 };
 
 static bool is_listed(const rnnc_tensor_info *info)
 {
@@ -40,11 +43,12 @@ int32_t rnnc_tensor_find(rnnc_session *session, const char *name)
 
 static void describe_type(DLDataType type, char *text, size_t room)
 {
-    const char *code = type.code == kDLFloat    ? "float"
-                       : type.code == kDLInt    ? "int"
-                       : type.code == kDLUInt   ? "uint"
-                       : type.code == kDLBfloat ? "bfloat"
-                                                : "type";
+    const char *code = type.code == kDLFloat      ? "float"
+                       : type.code == kDLInt      ? "int"
+                       : type.code == kDLUInt     ? "uint"
+                       : type.code == kDLBfloat   ? "bfloat"
+                       : type.code == DLPACK_BOOL ? "bool"
+                                                  : "type";
     if (type.lanes == 1)
         snprintf(text, room, "%s%d", code, type.bits);
     else
@@ -70,11 +74,16 @@ static void describe_shape(const int64_t *dims, int32_t ndim, char *text, size_t
 static rnnc_status check_type(rnnc_session *session, const rnnc_tensor_info *info,
                               const DLTensor *tensor)
 {
-    if (memcmp(&tensor->dtype, &info->dtype, sizeof info->dtype) == 0)
+    const bool is_mask = info->role == RNNC_ROLE_MASK && info->ndim == 2;
+    const DLDataType boolean = {DLPACK_BOOL, 8, 1};
+    if (memcmp(&tensor->dtype, &info->dtype, sizeof info->dtype) == 0 ||
+        (is_mask && memcmp(&tensor->dtype, &boolean, sizeof boolean) == 0))
         return RNNC_OK;
     char found[48], wanted[48];
     describe_type(tensor->dtype, found, sizeof found);
     describe_type(info->dtype, wanted, sizeof wanted);
+    if (is_mask)
+        append(wanted, sizeof wanted, " or bool");
     return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT, "%s: dtype is %s, expected %s",
                           info->name, found, wanted);
 }
@@ -132,16 +141,6 @@ static rnnc_status check_shape(rnnc_session *session, const rnnc_tensor_info *in
         if (status != RNNC_OK)
             return status;
     }
-    int64_t stride = 1;
-    for (int32_t i = info->ndim - 1; i >= 0 && tensor->strides; i--) {
-        if (tensor->shape[i] != 1 && tensor->strides[i] != stride)
-            return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
-                                  "%s: the stride of dimension %d is %lld, expected %lld: only "
-                                  "row-major contiguous tensors can be bound",
-                                  info->name, (int)i, (long long)tensor->strides[i],
-                                  (long long)stride);
-        stride *= tensor->shape[i];
-    }
     return RNNC_OK;
 }
 
@@ -176,6 +175,55 @@ static rnnc_status bind_weight(rnnc_session *session, int32_t index, const DLTen
     return rnnc_layer_set_weights(session, desc->layer);
 }
 
+/// Holds a tensor against the module's and fills the binding.
+static rnnc_status take_tensor(rnnc_session *session, const rnnc_tensor_info *info,
+                               const DLTensor *tensor, rnnc_binding *binding)
+{
+    rnnc_status status = check_type(session, info, tensor);
+    if (status == RNNC_OK)
+        status = check_device(session, info, tensor);
+    if (status == RNNC_OK)
+        status = check_shape(session, info, tensor);
+    if (status == RNNC_OK)
+        status = rnnc_layout_take(session, info, tensor, binding);
+    if (status == RNNC_OK && !tensor->data)
+        return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT, "%s: data is NULL",
+                              info->name);
+    if (status != RNNC_OK)
+        return status;
+    binding->data = (char *)tensor->data + tensor->byte_offset;
+    memcpy(binding->dims, tensor->shape, (size_t)info->ndim * sizeof *binding->dims);
+    const uintptr_t bytes = info->dtype.bits / 8u;
+    if ((uintptr_t)binding->data % bytes == 0)
+        return RNNC_OK;
+    return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
+                          "%s: data is not aligned to its elements of %d bytes", info->name,
+                          (int)bytes);
+}
+
+/// Lengths and masks end a row's steps in different ways, so that a run takes one of them.
+static rnnc_status change_masking(rnnc_session *session, int32_t index, bool is_bound)
+{
+    const bool is_lengths = index == session->lengths;
+    const int32_t other = is_lengths ? session->mask : session->lengths;
+    const bool other_is_bound = other >= 0 && session->bindings[other].data;
+    const rnnc_layer_desc *masking = rnnc_module_self_masking(session->desc);
+    const char *name = session->desc->tensors[index].info.name;
+    if (is_bound && other_is_bound)
+        return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
+                              "%s: %s is bound too, and a run takes one of the two: bind NULL to "
+                              "%s first",
+                              name, session->desc->tensors[other].info.name,
+                              session->desc->tensors[other].info.name);
+    if (is_bound && is_lengths && masking)
+        return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
+                              "%s: layer '%s' masks steps, and a run takes either a mask or "
+                              "lengths: bind a mask instead, which is combined with the layer's",
+                              name, masking->name);
+    return rnnc_session_set_masking(session, is_lengths ? other_is_bound : is_bound,
+                                    is_lengths ? is_bound : other_is_bound);
+}
+
 rnnc_status rnnc_bind(rnnc_session *session, const char *name, const DLTensor *tensor)
 {
     if (!session || !name)
@@ -186,22 +234,12 @@ rnnc_status rnnc_bind(rnnc_session *session, const char *name, const DLTensor *t
         return RNNC_INVALID_ARGUMENT;
     const rnnc_tensor_info *info = &session->desc->tensors[index].info;
     rnnc_binding binding = {0};
-    if (tensor) {
-        rnnc_status status = check_type(session, info, tensor);
-        if (status == RNNC_OK)
-            status = check_device(session, info, tensor);
-        if (status == RNNC_OK)
-            status = check_shape(session, info, tensor);
-        if (status == RNNC_OK && !tensor->data)
-            status = rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT, "%s: data is NULL",
-                                    info->name);
-        if (status != RNNC_OK)
-            return status;
-        binding.data = (char *)tensor->data + tensor->byte_offset;
-        memcpy(binding.dims, tensor->shape, (size_t)info->ndim * sizeof *binding.dims);
-    }
-    if (info->role == RNNC_ROLE_WEIGHT)
+    rnnc_status status = tensor ? take_tensor(session, info, tensor, &binding) : RNNC_OK;
+    if (status == RNNC_OK && info->role == RNNC_ROLE_WEIGHT)
         return bind_weight(session, index, tensor, binding.data);
-    session->bindings[index] = binding;
-    return RNNC_OK;
+    if (status == RNNC_OK && info->role == RNNC_ROLE_MASK)
+        status = change_masking(session, index, tensor != NULL);
+    if (status == RNNC_OK)
+        session->bindings[index] = binding;
+    return status;
 }

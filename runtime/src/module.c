@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "layout.h"
 #include "memory.h"
-#include "session.h"
 
 static bool ends_within(uint64_t at, uint64_t bytes, int64_t file_bytes)
 {
@@ -142,4 +142,49 @@ const rnnc_tensor_info *rnnc_module_tensor(const rnnc_module *module, size_t ind
 const char *rnnc_module_name(const rnnc_module *module)
 {
     return module ? module->desc->name : NULL;
+}
+
+void rnnc_module_tensor_axes(const rnnc_module *module, size_t index, int32_t *out_batch,
+                             int32_t *out_time)
+{
+    const rnnc_tensor_info *info = rnnc_module_tensor(module, index);
+    const rnnc_axes axes =
+        info ? rnnc_tensor_axes(module->desc, info) : (rnnc_axes){.batch = -1, .time = -1};
+    if (out_batch)
+        *out_batch = axes.batch;
+    if (out_time)
+        *out_time = axes.time;
+}
+
+/// Why a layer gives something else when its steps come in parts; NULL: it gives the same.
+static const char *whole_sequence_reason(const rnnc_layer_desc *layer)
+{
+    if (layer->reversed)
+        return "it takes the last step first";
+    if (layer->kind == RNNC_LAYER_MASKING || layer->mask_zero)
+        return "a step that it masks repeats the output of the step before";
+    if (layer->kind == RNNC_LAYER_DROPOUT && layer->sequence_in && !layer->per_sequence)
+        return "what it drops depends on the number of the step within a run";
+    return NULL;
+}
+
+rnnc_status rnnc_module_streaming(const rnnc_module *module, rnnc_streaming *out_streaming)
+{
+    if (!module || !out_streaming)
+        return rnnc_error_set(NULL, RNNC_INVALID_ARGUMENT,
+                              "rnnc_module_streaming: a pointer is NULL");
+    *out_streaming = (rnnc_streaming){0};
+    bool is_masked = true;
+    for (int32_t i = 0; i < module->desc->layer_count; i++) {
+        const rnnc_layer_desc *layer = &module->desc->layers[i];
+        if (!out_streaming->whole_layer && whole_sequence_reason(layer)) {
+            out_streaming->whole_layer = layer->name;
+            out_streaming->reason = whole_sequence_reason(layer);
+        }
+        if (layer->kind == RNNC_LAYER_CELL && is_masked) {
+            out_streaming->repeats_when_masked = !layer->zero_output_for_mask;
+            is_masked = layer->sequence_out != 0;
+        }
+    }
+    return RNNC_OK;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layout.h"
 #include "memory.h"
 
 rnnc_status rnnc_layer_set_weights(rnnc_session *session, int32_t layer)
@@ -23,7 +24,42 @@ rnnc_status rnnc_layer_set_weights(rnnc_session *session, int32_t layer)
 int64_t rnnc_session_batch(const rnnc_session *session)
 {
     const rnnc_binding *x = &session->bindings[session->x];
-    return x->data ? x->dims[0] : session->max_batch;
+    const int32_t axis =
+        rnnc_tensor_axes(session->desc, &session->desc->tensors[session->x].info).batch;
+    return x->data ? x->dims[axis] : session->max_batch;
+}
+
+int64_t rnnc_session_timesteps(const rnnc_session *session)
+{
+    const rnnc_binding *x = &session->bindings[session->x];
+    const int32_t axis =
+        rnnc_tensor_axes(session->desc, &session->desc->tensors[session->x].info).time;
+    return x->data ? x->dims[axis] : session->max_timesteps;
+}
+
+const rnnc_layer_desc *rnnc_module_self_masking(const rnnc_module_desc *desc)
+{
+    for (int32_t i = 0; i < desc->layer_count; i++) {
+        const rnnc_layer_desc *layer = &desc->layers[i];
+        if (layer->kind == RNNC_LAYER_MASKING ||
+            (layer->kind == RNNC_LAYER_EMBEDDING && layer->mask_zero))
+            return layer;
+    }
+    return NULL;
+}
+
+rnnc_status rnnc_session_set_masking(rnnc_session *session, bool mask, bool lengths)
+{
+    const bool is_masked = mask || rnnc_module_self_masking(session->desc);
+    const rnnc_masking wanted = lengths     ? RNNC_MASKING_LENGTHS
+                                : is_masked ? RNNC_MASKING_MASK
+                                            : RNNC_MASKING_NONE;
+    if (wanted == session->masking)
+        return RNNC_OK;
+    rnnc_status status = session->ops->set_masking(session->device, wanted);
+    if (status == RNNC_OK)
+        session->masking = wanted;
+    return status;
 }
 
 /// "cpu", "cuda" or "cuda:N".
@@ -44,15 +80,39 @@ static rnnc_status parse_device(rnnc_session *session, const char *text)
     return RNNC_OK;
 }
 
-/// The largest B or T: as asked, else the spec's, else 1.
+/// The largest B or T: as asked, else the spec's, else 1. Steps and rows are counted in int32.
 static rnnc_status resolve_maximum(rnnc_session *session, const char *name, int64_t asked,
                                    int64_t fixed, int64_t *out)
 {
-    if (asked < 0 || (fixed && asked && asked < fixed))
-        return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT, "%s is %lld, expected %lld%s",
-                              name, (long long)asked, (long long)fixed,
-                              fixed ? ", which the model is compiled for" : "");
+    if (fixed && asked && asked < fixed)
+        return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
+                              "%s is %lld, expected %lld, which the model is compiled for", name,
+                              (long long)asked, (long long)fixed);
+    if (!fixed && (asked < 0 || asked > INT32_MAX))
+        return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
+                              "%s is %lld, expected 1 to %d", name, (long long)asked, INT32_MAX);
     *out = fixed ? fixed : asked ? asked : 1;
+    return RNNC_OK;
+}
+
+/// No layer may take more than 2^47 bytes, all that a process can address: so that no size which is
+/// computed from max_batch and max_timesteps anywhere overflows.
+static rnnc_status check_sizes(rnnc_session *session)
+{
+    const rnnc_module_desc *desc = session->desc;
+    const int64_t most = (INT64_C(1) << 47) / (int64_t)sizeof(float);
+    for (int32_t i = 0; i < desc->layer_count; i++) {
+        const rnnc_layer_desc *layer = &desc->layers[i];
+        const int64_t inputs = layer->kind == RNNC_LAYER_EMBEDDING ? 1 : layer->inputs;
+        const int64_t values = inputs + layer->outputs + layer->input_gates * layer->units;
+        const int64_t steps = layer->sequence_in ? session->max_timesteps : 1;
+        if (values > most / session->max_batch / steps)
+            return rnnc_error_set(&session->error, RNNC_OUT_OF_MEMORY,
+                                  "max_batch %lld and max_timesteps %lld: layer '%s' has %lld "
+                                  "values a step, which is more than any memory holds",
+                                  (long long)session->max_batch, (long long)steps, layer->name,
+                                  (long long)values);
+    }
     return RNNC_OK;
 }
 
@@ -89,12 +149,15 @@ static rnnc_status open_any_device(rnnc_session *session, const rnnc_session_opt
                           cpu.message);
 }
 
-static int32_t find_role(const rnnc_module_desc *desc, rnnc_role role)
+/// The first tensor of a role at or after `index` with `ndim` dimensions (0: any), or -1.
+static int32_t find_role(const rnnc_module_desc *desc, rnnc_role role, int32_t index, int32_t ndim)
 {
-    int32_t index = 0;
-    while (index < desc->tensor_count && desc->tensors[index].info.role != role)
-        index++;
-    return index;
+    for (; index < desc->tensor_count; index++) {
+        const rnnc_tensor_info *info = &desc->tensors[index].info;
+        if (info->role == role && (ndim == 0 || info->ndim == ndim))
+            return index;
+    }
+    return -1;
 }
 
 static rnnc_status create_tables(rnnc_session *session)
@@ -107,12 +170,24 @@ static rnnc_status create_tables(rnnc_session *session)
         rnnc_memory_alloc((size_t)(session->desc->slot_count + 1) * sizeof *session->buffers);
     if (!session->bindings || !session->states || !session->weights || !session->buffers)
         return rnnc_error_set(&session->error, RNNC_OUT_OF_MEMORY, "no memory for the session");
-    session->x = find_role(session->desc, RNNC_ROLE_INPUT);
-    session->y = find_role(session->desc, RNNC_ROLE_OUTPUT);
-    if (session->x == session->desc->tensor_count || session->y == session->desc->tensor_count)
+    session->x = find_role(session->desc, RNNC_ROLE_INPUT, 0, 0);
+    session->y = find_role(session->desc, RNNC_ROLE_OUTPUT, 0, 0);
+    session->y_backward = find_role(session->desc, RNNC_ROLE_OUTPUT, session->y + 1, 0);
+    session->lengths = find_role(session->desc, RNNC_ROLE_MASK, 0, 1);
+    session->mask = find_role(session->desc, RNNC_ROLE_MASK, 0, 2);
+    if (session->x < 0 || session->y < 0)
         return rnnc_error_set(&session->error, RNNC_BAD_MODULE,
                               "the module has no input or no output");
     return RNNC_OK;
+}
+
+/// Steps of a buffer between layers: one where no layer writes a sequence there.
+static int64_t slot_timesteps(const rnnc_session *session, int32_t slot)
+{
+    for (int32_t i = 0; i < session->desc->layer_count; i++)
+        if (session->desc->layers[i].out.slot == slot && session->desc->layers[i].sequence_out)
+            return session->max_timesteps;
+    return 1;
 }
 
 static rnnc_status create_buffers(rnnc_session *session)
@@ -120,11 +195,9 @@ static rnnc_status create_buffers(rnnc_session *session)
     const rnnc_module_desc *desc = session->desc;
     for (int32_t i = 0; i < desc->slot_count; i++) {
         void *memory = NULL;
-        rnnc_status status =
-            session->ops->alloc(session->device,
-                                rnnc_memory_float_bytes(desc->slot_widths[i], session->max_batch,
-                                                        session->max_timesteps),
-                                &memory);
+        const size_t bytes = rnnc_memory_float_bytes(desc->slot_widths[i], session->max_batch,
+                                                     slot_timesteps(session, i));
+        rnnc_status status = session->ops->alloc(session->device, bytes, &memory);
         if (status != RNNC_OK)
             return status;
         session->buffers[i] = memory;
@@ -141,6 +214,8 @@ static rnnc_status create(rnnc_session *session, const rnnc_session_options *opt
         status = resolve_maximum(session, "max_timesteps", options->max_timesteps, desc->timesteps,
                                  &session->max_timesteps);
     if (status == RNNC_OK)
+        status = check_sizes(session);
+    if (status == RNNC_OK)
         status = create_tables(session);
     if (status == RNNC_OK && options->device)
         status = parse_device(session, options->device);
@@ -149,6 +224,8 @@ static rnnc_status create(rnnc_session *session, const rnnc_session_options *opt
             options->device ? open_device(session, options) : open_any_device(session, options);
     for (int32_t i = 0; i < desc->layer_count && status == RNNC_OK; i++)
         status = rnnc_layer_set_weights(session, i);
+    if (status == RNNC_OK)
+        status = rnnc_session_set_masking(session, false, false);
     if (status == RNNC_OK)
         status = rnnc_states_create(session);
     return status == RNNC_OK ? create_buffers(session) : status;
@@ -200,16 +277,29 @@ void rnnc_session_destroy(rnnc_session *session)
     rnnc_memory_free(session);
 }
 
+/// The tensor behind a view of x or y; NULL: a buffer of the session.
+static const rnnc_binding *bound_view(const rnnc_session *session, const rnnc_view *view)
+{
+    switch (view->slot) {
+    case RNNC_SLOT_X:
+        return &session->bindings[session->x];
+    case RNNC_SLOT_Y:
+        return &session->bindings[session->y];
+    case RNNC_SLOT_Y_BACKWARD:
+        return &session->bindings[session->y_backward];
+    default:
+        return NULL;
+    }
+}
+
 /// Where feature `view->offset` of the first step of the first row lies, and how far rows and steps
-/// are apart. Features of a sequence have `timesteps` steps a row; those of one step have none.
+/// are apart. Buffers are batch-major: a sequence has `timesteps` steps a row, the rest has one.
 static char *find_view(const rnnc_session *session, const rnnc_view *view, int64_t timesteps,
                        int64_t *out_row_stride, int64_t *out_step_stride)
 {
-    const rnnc_binding *bound = view->slot == RNNC_SLOT_X   ? &session->bindings[session->x]
-                                : view->slot == RNNC_SLOT_Y ? &session->bindings[session->y]
-                                                            : NULL;
-    *out_row_stride = timesteps * view->width;
-    *out_step_stride = view->width;
+    const rnnc_binding *bound = bound_view(session, view);
+    *out_row_stride = bound ? bound->row_stride : timesteps * view->width;
+    *out_step_stride = bound ? bound->step_stride : view->width;
     return (char *)(bound ? bound->data : session->buffers[view->slot]) +
            view->offset * (int64_t)sizeof(float);
 }
@@ -239,14 +329,14 @@ static rnnc_status prepare_call(rnnc_session *session, rnnc_layer_call *call)
 static rnnc_status run_layers(rnnc_session *session, int32_t index, int32_t *out_count)
 {
     const rnnc_module_desc *desc = session->desc;
-    const rnnc_binding *x = &session->bindings[session->x];
+    const int64_t timesteps = rnnc_session_timesteps(session);
     rnnc_layer_call calls[2];
     *out_count = index + 1 < desc->layer_count && desc->layers[index + 1].beside ? 2 : 1;
     for (int32_t i = 0; i < *out_count; i++) {
         calls[i] =
             (rnnc_layer_call){.layer = index + i,
-                              .batch = x->dims[0],
-                              .timesteps = desc->layers[index + i].sequence_in ? x->dims[1] : 1};
+                              .batch = rnnc_session_batch(session),
+                              .timesteps = desc->layers[index + i].sequence_in ? timesteps : 1};
         rnnc_status status = prepare_call(session, &calls[i]);
         if (status != RNNC_OK)
             return status;
@@ -254,15 +344,16 @@ static rnnc_status run_layers(rnnc_session *session, int32_t index, int32_t *out
     return session->ops->run_layers(session->device, calls, *out_count);
 }
 
-/// Whether a bound tensor has the B and T of x. `dims` of the module: numbers, or B and T.
+/// Whether a bound tensor has the B and T of x.
 static rnnc_status check_against_x(rnnc_session *session, int32_t index)
 {
     const rnnc_tensor_info *info = &session->desc->tensors[index].info;
-    const rnnc_binding *binding = &session->bindings[index], *x = &session->bindings[session->x];
+    const rnnc_binding *binding = &session->bindings[index];
+    const rnnc_axes axes = rnnc_tensor_axes(session->desc, info);
     for (int32_t i = 0; binding->data && i < info->ndim; i++) {
-        int64_t wanted = info->dims[i] == RNNC_DIM_BATCH  ? x->dims[0]
-                         : info->dims[i] == RNNC_DIM_TIME ? x->dims[1]
-                                                          : info->dims[i];
+        const int64_t wanted = i == axes.batch  ? rnnc_session_batch(session)
+                               : i == axes.time ? rnnc_session_timesteps(session)
+                                                : info->dims[i];
         if (binding->dims[i] != wanted)
             return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
                                   "%s: dimension %d is %lld, expected %lld as bound to x",
@@ -274,9 +365,9 @@ static rnnc_status check_against_x(rnnc_session *session, int32_t index)
 
 static rnnc_status check_bindings(rnnc_session *session)
 {
-    const int32_t needed[] = {session->x, session->y};
-    for (int i = 0; i < 2; i++)
-        if (!session->bindings[needed[i]].data)
+    const int32_t needed[] = {session->x, session->y, session->y_backward};
+    for (int i = 0; i < 3; i++)
+        if (needed[i] >= 0 && !session->bindings[needed[i]].data)
             return rnnc_error_set(&session->error, RNNC_NOT_READY, "%s is not bound",
                                   session->desc->tensors[needed[i]].info.name);
     for (int32_t i = 0; i < session->desc->tensor_count; i++) {
@@ -286,7 +377,22 @@ static rnnc_status check_bindings(rnnc_session *session)
         if (status != RNNC_OK)
             return status;
     }
-    return RNNC_OK;
+    return rnnc_states_check(session);
+}
+
+/// What holds for all layers of a run.
+static rnnc_run_inputs run_inputs(const rnnc_session *session)
+{
+    static const rnnc_binding none;
+    const rnnc_binding *mask = session->mask < 0 ? &none : &session->bindings[session->mask];
+    return (rnnc_run_inputs){
+        .batch = rnnc_session_batch(session),
+        .timesteps = rnnc_session_timesteps(session),
+        .mask = mask->data,
+        .mask_row_stride = mask->row_stride,
+        .mask_step_stride = mask->step_stride,
+        .lengths = session->lengths < 0 ? NULL : session->bindings[session->lengths].data,
+        .seed = session->seed};
 }
 
 rnnc_status rnnc_run(rnnc_session *session)
@@ -294,13 +400,20 @@ rnnc_status rnnc_run(rnnc_session *session)
     if (!session)
         return rnnc_error_set(NULL, RNNC_INVALID_ARGUMENT, "rnnc_run: session is NULL");
     rnnc_status status = check_bindings(session);
-    const rnnc_binding *x = &session->bindings[session->x];
-    const rnnc_run_inputs inputs = {.batch = x->dims[0], .timesteps = x->dims[1]};
+    const rnnc_run_inputs inputs = run_inputs(session);
     if (status == RNNC_OK)
         status = session->ops->begin_run(session->device, &inputs);
     for (int32_t i = 0, count; i < session->desc->layer_count && status == RNNC_OK; i += count)
         status = run_layers(session, i, &count);
     return status;
+}
+
+rnnc_status rnnc_set_seed(rnnc_session *session, uint64_t seed)
+{
+    if (!session)
+        return rnnc_error_set(NULL, RNNC_INVALID_ARGUMENT, "rnnc_set_seed: session is NULL");
+    session->seed = seed;
+    return RNNC_OK;
 }
 
 rnnc_status rnnc_synchronize(rnnc_session *session)

@@ -16,13 +16,15 @@ struct rnnc_module {
 typedef struct {
     void *data;
     int64_t dims[4];
+    int64_t row_stride, step_stride; ///< of x, y and mask, in elements
 } rnnc_binding;
 
 /// The session's own memory for a state tensor: [max_batch, size] on the device.
 typedef struct {
     float *memory;
     int64_t size;
-    bool is_set; ///< the next run starts from it though its layer is not stateful
+    int64_t rows; ///< that the next run starts from: set, or carried by a stateful layer; 0: none
+    bool is_set;  ///< by rnnc_state_set, so that a layer that is not stateful starts from it too
 } rnnc_own_state;
 
 struct rnnc_session {
@@ -32,7 +34,10 @@ struct rnnc_session {
     rnnc_error error;
     int64_t max_batch, max_timesteps;
     int device_type, ordinal; ///< DLDeviceType
-    int32_t x, y;             ///< indices of these tensors
+    int32_t x, y, y_backward; ///< indices of these tensors; -1: the module has one output
+    int32_t mask, lengths;    ///< the same; -1: the module takes none
+    rnnc_masking masking;     ///< that the device is set to
+    uint64_t seed;            ///< of dropout at inference
     rnnc_binding *bindings;   ///< one for each tensor
     rnnc_own_state *states;   ///< one for each tensor; only states have memory
     float **weights;          ///< one for each tensor: rebound weights (host copies), else NULL
@@ -45,13 +50,23 @@ int32_t rnnc_tensor_find(rnnc_session *session, const char *name);
 /// Packs a layer's weights onto the device, from rebound copies where there are any.
 rnnc_status rnnc_layer_set_weights(rnnc_session *session, int32_t layer);
 
-/// Rows of the next run: those of x, or the most there can be while x is not bound.
+/// Rows and steps of the next run: those of x, or the most there can be while x is not bound.
 int64_t rnnc_session_batch(const rnnc_session *session);
+int64_t rnnc_session_timesteps(const rnnc_session *session);
+
+/// The layer that masks steps by what it reads (masking, an embedding with mask_zero), or NULL.
+const rnnc_layer_desc *rnnc_module_self_masking(const rnnc_module_desc *desc);
+
+/// Sets the device to the kind of masking that runs with these two bound or not need.
+rnnc_status rnnc_session_set_masking(rnnc_session *session, bool mask, bool lengths);
 
 /// Gives every state of the session its memory, and the start values.
 rnnc_status rnnc_states_create(rnnc_session *session);
 
-/// Before a run: the memory of state tensor `index`, filled with the start value where neither the
+/// Before a run of x's rows: whether states that were set or carried are for as many.
+rnnc_status rnnc_states_check(rnnc_session *session);
+
+/// Within a run: the memory of state tensor `index`, filled with the start value where neither the
 /// caller nor the last run has given one.
 rnnc_status rnnc_state_begin(rnnc_session *session, int32_t index, bool stateful,
                              float **out_memory);

@@ -1,6 +1,6 @@
 // State: the recurrent state between runs. A bound tensor is read and written in place; without one
 // the session's own memory is used, which starts anew at each run unless the layer is stateful or
-// the caller has set it.
+// the caller has set it. What is carried or set belongs to as many rows as that run or call had.
 #include "memory.h"
 #include "session.h"
 
@@ -31,6 +31,35 @@ rnnc_status rnnc_states_create(rnnc_session *session)
     return status;
 }
 
+/// One state of a layer; what is bound brings its own rows.
+static rnnc_status check_rows(rnnc_session *session, const rnnc_layer_desc *layer, int32_t index)
+{
+    const rnnc_own_state *state = &session->states[index];
+    const long long batch = rnnc_session_batch(session), rows = state->rows;
+    if (session->bindings[index].data || rows == 0 || rows == batch)
+        return RNNC_OK;
+    if (state->is_set)
+        return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
+                              "%s: set for batch %lld, expected %lld as bound to x: set it again, "
+                              "or let it go by rnnc_state_reset",
+                              session->desc->tensors[index].info.name, rows, batch);
+    return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
+                          "x: batch expected %lld, got %lld: layer '%s' is stateful and carries "
+                          "the states of a batch of %lld; rnnc_state_reset lets them go",
+                          rows, batch, layer->name, rows);
+}
+
+rnnc_status rnnc_states_check(rnnc_session *session)
+{
+    rnnc_status status = RNNC_OK;
+    for (int32_t i = 0; i < session->desc->layer_count; i++) {
+        const rnnc_layer_desc *layer = &session->desc->layers[i];
+        for (int32_t k = 0; k < layer->state_count && status == RNNC_OK; k++)
+            status = check_rows(session, layer, layer->states[k]);
+    }
+    return status;
+}
+
 rnnc_status rnnc_state_begin(rnnc_session *session, int32_t index, bool stateful,
                              float **out_memory)
 {
@@ -42,6 +71,7 @@ rnnc_status rnnc_state_begin(rnnc_session *session, int32_t index, bool stateful
     *out_memory = state->memory;
     bool keep = stateful || state->is_set;
     state->is_set = false;
+    state->rows = stateful ? rnnc_session_batch(session) : 0;
     return keep ? RNNC_OK : fill_start(session, index);
 }
 
@@ -95,7 +125,10 @@ rnnc_status rnnc_state_set(rnnc_session *session, const char *name, const float 
     if (index < 0)
         return RNNC_INVALID_ARGUMENT;
     float *bound = session->bindings[index].data;
-    session->states[index].is_set = true;
+    if (!bound) {
+        session->states[index].is_set = true;
+        session->states[index].rows = rnnc_session_batch(session);
+    }
     return session->ops->write(session->device, bound ? bound : session->states[index].memory,
                                values, count * sizeof(float));
 }
@@ -109,6 +142,7 @@ rnnc_status rnnc_state_reset(rnnc_session *session)
         if (session->desc->tensors[i].info.role != RNNC_ROLE_STATE)
             continue;
         session->states[i].is_set = false;
+        session->states[i].rows = 0;
         status = fill_start(session, i);
         if (status == RNNC_OK && session->bindings[i].data)
             status = session->ops->fill(

@@ -119,7 +119,7 @@ static float memory[B * T * H];
 
 START_TEST(bind_says_what_does_not_fit)
 {
-    int64_t shape[] = {2, 3, 5}, strides[] = {15, 6, 1};
+    int64_t shape[] = {2, 3, 5}, strides[] = {15, 6, 2};
     const DLTensor good = {.data = memory,
                            .device = {kDLCPU, 0},
                            .ndim = 3,
@@ -142,8 +142,8 @@ START_TEST(bind_says_what_does_not_fit)
         "x: dimension 2 is 6, expected 5",
         "x: dimension 0 (batch) is 5, expected 1 to 4, the session's max_batch",
         "x: dimension 1 (timesteps) is 0, expected 1 to 9, the session's max_timesteps",
-        "x: the stride of dimension 1 is 6, expected 5: only row-major contiguous tensors can be "
-        "bound",
+        "x: the stride of dimension 2 is 2, expected 1: features must be contiguous; rows and "
+        "steps may have any positive stride",
         "x: lies on DLPack device type 2, number 1; the session runs on cpu",
         "x: data is NULL",
     };

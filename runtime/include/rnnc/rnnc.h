@@ -55,13 +55,15 @@ typedef enum rnnc_role {
 /* Dimensions that a session decides. */
 enum { RNNC_DIM_BATCH = -1, RNNC_DIM_TIME = -2 };
 
-/* One tensor of a module: x, y, states ("enc/h") and weights ("enc/W"). */
+/* One tensor of a module: x, y (y/fw and y/bw of two directions that are not merged), lengths and
+ * mask, states ("enc/h", "enc/fw/h") and weights ("enc/W"). */
 typedef struct rnnc_tensor_info {
     const char *name;
     rnnc_role role;
-    DLDataType dtype; /* float32, or int32 for tokens */
+    DLDataType dtype; /* float32; int32 for tokens and lengths; uint8 for mask, or bool */
     int32_t ndim;
-    int64_t dims[4]; /* row-major; RNNC_DIM_BATCH and RNNC_DIM_TIME stand for B and T */
+    int64_t dims[4]; /* row-major; RNNC_DIM_BATCH and RNNC_DIM_TIME stand for B and T; x and y of a
+                      * time-major module are [T, B, ...] */
 } rnnc_tensor_info;
 
 /* Number of tensors, and the facts of tensor `index` (owned by the module). */
@@ -69,11 +71,28 @@ RNNC_API size_t rnnc_module_tensor_count(const rnnc_module *module);
 RNNC_API const rnnc_tensor_info *rnnc_module_tensor(const rnnc_module *module, size_t index);
 RNNC_API const char *rnnc_module_name(const rnnc_module *module);
 
+/* Which axis of tensor `index` is the batch, and which is time; -1: none, as in a weight. Tells it
+ * also where B and T are fixed numbers. Either pointer may be NULL. */
+RNNC_API void rnnc_module_tensor_axes(const rnnc_module *module, size_t index, int32_t *out_batch,
+                                      int32_t *out_time);
+
+/* What feeding a sequence in parts, with the states carried from run to run, has to know. Lengths
+ * of a part are those of the whole less the steps before it, within 0 and the part's steps; a mask
+ * is cut as x is. A row that has no step in a part gives 0 there. */
+typedef struct rnnc_streaming {
+    const char *whole_layer; /* the first layer that needs the whole sequence in one run, and */
+    const char *reason;      /* why; NULL: parts give what the whole gives */
+    int repeats_when_masked; /* a masked step's y is that of the step before, also of the step
+                              * before the part, which a run does not see and writes 0 for */
+} rnnc_streaming;
+RNNC_API rnnc_status rnnc_module_streaming(const rnnc_module *module,
+                                           rnnc_streaming *out_streaming);
+
 typedef struct rnnc_session_options {
     const char *device;    /* "cpu", "cuda", "cuda:0"; NULL: cuda:0 where there is one, else cpu */
     void *stream;          /* CUstream for CUDA, NULL: the session makes its own */
-    int64_t max_batch;     /* 0: the spec's batch, or 1 where that is `any` */
-    int64_t max_timesteps; /* 0: the spec's timesteps, or 1 where that is `any` */
+    int64_t max_batch;     /* 0: the spec's batch, or 1 where that is `any`; at most 2^31 - 1 */
+    int64_t max_timesteps; /* 0: the spec's timesteps, or 1 where that is `any`; as max_batch */
     const char *variant;   /* force a variant for every cell layer, NULL: as planned; on the CPU
                             * "cpu", or "cpu:x86-64-v3" for one level of its code */
 } rnnc_session_options;
@@ -86,22 +105,46 @@ RNNC_API rnnc_status rnnc_session_create(const rnnc_module *module,
 RNNC_API void rnnc_session_destroy(rnnc_session *session);
 
 /* Binds a tensor by name. The memory is used in place at each run and must outlive it; host memory
- * for a CPU session, device memory for a CUDA one. Row-major contiguous. B and T of "x" set those
- * of the next run; a dimension that does not fit is RNNC_INVALID_ARGUMENT, the message says which.
+ * for a CPU session, device memory for a CUDA one. B and T of "x" set those of the next run, any up
+ * to the session's maxima; a dimension that does not fit is RNNC_INVALID_ARGUMENT, the message says
+ * which. NULL unbinds. A call that fails leaves everything as it was.
+ *
+ * x, y and mask may have any positive strides between rows and between steps (x and mask also 0
+ * between rows: one row for all), so that slices and transposed views are taken as they are;
+ * features must be contiguous, and no two elements of an output may share memory. All other tensors
+ * are row-major contiguous. A module with two outputs needs both.
+ *
+ * "lengths" [B] int32 gives each row's number of steps, 0 to T: outputs beyond it are 0, the final
+ * state is that of its last step, and a reversed direction starts there. "mask" [B, T] uint8 or
+ * bool is 1 for a step to take and 0 for one to skip: a skipped step keeps the state and repeats
+ * the output before it (0 where there is none, or with zero_output_for_mask). Both need not be
+ * bound, and only one of them can be. A module that masks steps itself takes a further mask, never
+ * lengths. A wrong value is found by the run on the CPU and told by rnnc_synchronize on CUDA.
+ * Binding the first or unbinding the last of them may choose other variants, so that a CUDA graph
+ * captured before holds no longer.
+ *
  * Binding a state gives the initial value to read and the place of the final value to write.
- * Binding a weight copies and packs it: later changes need another bind. NULL unbinds. */
+ * Binding a weight copies and packs it: later changes need another bind. */
 RNNC_API rnnc_status rnnc_bind(rnnc_session *session, const char *name, const DLTensor *tensor);
 
 /* Runs the model once, on the session's stream; asynchronous on CUDA. Never allocates or
  * synchronises, so it can be captured in a CUDA graph after one plain run. */
 RNNC_API rnnc_status rnnc_run(rnnc_session *session);
 
-/* Waits until all that the session has started is done. */
+/* The seed of dropout at inference, 0 until it is set; it holds for all runs that follow. One seed
+ * gives the same bits in every run, on the CPU and on the GPU; rows and layers draw their own. A
+ * captured CUDA graph keeps the seed that it was captured with. */
+RNNC_API rnnc_status rnnc_set_seed(rnnc_session *session, uint64_t seed);
+
+/* Waits until all that the session has started is done; tells what the device has found since, as
+ * a length beyond T. */
 RNNC_API rnnc_status rnnc_synchronize(rnnc_session *session);
 
 /* Copies a state out of or into the session's own (host memory, [B, size] float32). Without a
  * bound state tensor a run starts from the start value, or, in a `stateful` layer, from where the
- * last run ended; rnnc_state_set holds for the next run (and on, when stateful). */
+ * last run ended; rnnc_state_set holds for the next run (and on, when stateful). A run with another
+ * batch than the one that is carried or set is refused; rnnc_state_reset puts the start values
+ * back, for any batch. */
 RNNC_API rnnc_status rnnc_state_get(rnnc_session *session, const char *name, float *out,
                                     size_t count);
 RNNC_API rnnc_status rnnc_state_set(rnnc_session *session, const char *name, const float *values,
