@@ -1,7 +1,7 @@
 // What stands between a module's tensors (float32, rows and steps any strides apart) and cuDNN's
 // (the precision's type, [T, B, N]): copies that convert, and that take the steps in reverse for a
-// layer that goes backwards. T = 1 converts states. One element a thread; the innermost dimension is
-// contiguous, so reads and writes are whole lines from N of some 8 on. Nothing here is on the
+// layer that goes backwards. T = 1 converts states. One element a thread; the innermost dimension
+// is contiguous, so reads and writes are whole lines from N of some 8 on. Nothing here is on the
 // recurrent path.
 //
 //     nvcc -arch=sm_90 -cubin templates/cuda/cudnn_copy.cu

@@ -9,6 +9,7 @@
  * already lies as cuDNN wants it (float32, [T, B, features]) is used in place. Takes no order of
  * steps. Knows no other variant. */
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
