@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "cell/cell_parse.h"
 #include "cell/cell_schedule.h"
+#include "cell/cell_zoneout.h"
 
 enum { NAME_BYTES = 32 };
 static const char folder[] = "cells/", ending[] = ".cell";
@@ -91,7 +92,7 @@ const Cell *cell_load(Arena *arena, Diags *diags, Span span, const char *name, c
         return NULL;
     CellBinding full = completed(arena, binding);
     Cell *cell = cell_parse(arena, diags, source, &full);
-    if (!cell || !cell_schedule(arena, diags, cell))
+    if (!cell || !cell_zone_out(diags, cell, &full) || !cell_schedule(arena, diags, cell))
         return NULL;
     cell->is_builtin = !is_file;
     return cell;

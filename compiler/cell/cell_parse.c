@@ -28,6 +28,8 @@ typedef struct {
     const Token *tokens;
     const char *names[NAMES_MOST]; ///< in scope, for suggestions
     Scope scope;
+    bool is_coupled; ///< f = 1 - i stands, as input_forget wants
+    int forgotten;   ///< what f was before, whose weights are kept; -1: nothing
 } Reader;
 
 static const char *const families[] = {"W", "R", "P", "b", "rb", "p"};
@@ -315,8 +317,7 @@ static bool cell_call(Parser *parser, const Token *name, const Value *arguments,
         diag_add(parser->diags, DIAG_E0308, name->span, "'%s' takes one argument, not %d",
                  name->text, count);
     } else if (expression_check(parser, arguments, 1, &domain)) {
-        int node = activation_apply(parser->graph, bound[which], arguments[0].node);
-        *out = expression_value(node, domain, name->span);
+        *out = expression_activate(parser, bound[which], &arguments[0], domain, name->span);
     }
     return true;
 }
@@ -450,6 +451,23 @@ static void assign_state(Reader *reader, const Token *name, Value value)
     name_node(reader, &value, arena_format(parser->arena, "%s'", name->text));
 }
 
+/// With input_forget the gate f is 1 - i, whatever its equation says.
+static Value coupled(Reader *reader, const Token *name, Value value)
+{
+    Graph *graph = reader->parser.graph;
+    const Local *input = find_local(reader, "i");
+    if (!reader->binding->input_forget || !text_equal(name->text, "f") ||
+        value.kind != VALUE_NODE || !input || !input->value.is_activation)
+        return value;
+    int node = graph_op(graph, OP_SUB, graph_constant(graph, 1), input->value.node, 0);
+    if (!value.is_activation && value.node != node)
+        return value;
+    reader->is_coupled = true;
+    reader->forgotten = value.node;
+    value.node = node;
+    return value;
+}
+
 static void assign_local(Reader *reader, const Token *name, Value value)
 {
     Parser *parser = &reader->parser;
@@ -464,6 +482,7 @@ static void assign_local(Reader *reader, const Token *name, Value value)
         return;
     if (value.kind != VALUE_POISON && !expression_check(parser, &value, 1, &domain))
         value = expression_poison(value.span);
+    value = coupled(reader, name, value);
     Local local = {name->text, value, name->span};
     ARENA_PUSH(parser->arena, reader->locals, reader->local_count, local);
     know_name(reader, name->text);
@@ -513,6 +532,8 @@ static void check_use(Reader *reader)
     bool *reached = ARENA_ARRAY(parser->arena, bool, graph->count + 1);
     for (int i = 0; i < reader->cell->state_count; i++)
         mark(reader, reached, reader->next[i].node);
+    if (reader->forgotten >= 0)
+        mark(reader, reached, reader->forgotten);
     bool any = false;
     for (int i = 0; i < reader->local_count; i++) {
         const Node *node = &graph->nodes[reader->locals[i].value.node];
@@ -545,6 +566,23 @@ static void check_states(Reader *reader)
         }
 }
 
+static void check_coupling(Reader *reader)
+{
+    const CellBinding *binding = reader->binding;
+    if (!binding->input_forget || reader->is_coupled)
+        return;
+    Diag *diag = diag_add(reader->parser.diags, DIAG_E0317, binding->input_forget_span,
+                          "the cell '%s' has no gate f that a gate i before it could replace",
+                          reader->cell->name);
+    const Local *input = find_local(reader, "i"), *forget = find_local(reader, "f");
+    if (input && forget)
+        diag_note(diag, forget->span, "%s",
+                  forget->value.is_activation && input->value.is_activation
+                      ? "f is defined here, before i"
+                      : "i and f are not what an activation gives, so they are no gates");
+    diag_help(diag, "remove it; lstm, lstmp, peephole_lstm and layer_norm_lstm have both gates");
+}
+
 /// Writes what was read into the cell: next values and product operands.
 static void finish(Reader *reader)
 {
@@ -573,7 +611,9 @@ static Cell *read_cell(Arena *arena, Diags *diags, const Source *source, const C
                             .call = cell_call,
                             .names = reader->names,
                             .functions = bound_functions,
-                            .function_count = 3};
+                            .function_count = 3,
+                            .clip = binding->clip};
+    reader->forgotten = -1;
     size_t errors = diags_error_count(diags);
     reader->tokens = lexer_run(arena, diags, source);
     reader->parser = (Parser){.arena = arena,
@@ -599,8 +639,10 @@ static Cell *read_cell(Arena *arena, Diags *diags, const Source *source, const C
     for (int i = 0; i < cell->state_count; i++)
         out_domains[i] =
             reader->next[i].domain == DOMAIN_PROJECTION ? DOMAIN_PROJECTION : DOMAIN_UNITS;
-    if (diags_error_count(diags) == errors)
+    if (diags_error_count(diags) == errors) {
         check_use(reader);
+        check_coupling(reader);
+    }
     if (diags_error_count(diags) > errors)
         return NULL;
     finish(reader);

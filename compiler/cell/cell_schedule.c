@@ -29,6 +29,7 @@ typedef struct {
     int *earliest;    ///< phase of the last product that a node needs; -1: none
     bool *is_carried; ///< and by which phases written and last read
     int *first, *last;
+    const bool *reached;            ///< whether any state needs the node
     bool *needed;                   ///< [phase][node]
     int placement[CELL_STATES_MAX]; ///< phase that writes the state
     bool too_many;
@@ -78,12 +79,43 @@ static void enter_product(Schedule *schedule, Matrix matrix, int gate, int opera
     group->gates[group->gate_count++] = gate;
 }
 
+static void reach(const Cell *cell, bool *reached, int node)
+{
+    if (reached[node])
+        return;
+    const Node *at = &cell->graph.nodes[node];
+    reached[node] = true;
+    for (int k = 0; k < op_arity(at->op); k++)
+        reach(cell, reached, at->args[k]);
+    if (at->op == OP_PRODUCT)
+        reach(cell, reached, cell->product_operands[at->index]);
+}
+
+/// Nodes that some state needs. A gate that input_forget replaced has products that none does.
+static const bool *find_reached(Arena *arena, const Cell *cell)
+{
+    bool *reached = ARENA_ARRAY(arena, bool, cell->graph.count);
+    for (int i = 0; i < cell->state_count; i++)
+        reach(cell, reached, cell->states[i].next);
+    return reached;
+}
+
+static bool is_product_reached(const Schedule *schedule, int index)
+{
+    const Graph *graph = &schedule->cell->graph;
+    for (int i = 0; i < graph->count; i++)
+        if (graph->nodes[i].op == OP_PRODUCT && graph->nodes[i].index == index)
+            return schedule->reached[i];
+    return false;
+}
+
 static void group_products(Schedule *schedule)
 {
     const Cell *cell = schedule->cell;
     for (int gate = 0; gate < cell->R.count; gate++)
-        enter_product(schedule, MATRIX_R, gate, cell->product_operands[gate]);
-    if (cell->has_projection)
+        if (is_product_reached(schedule, gate))
+            enter_product(schedule, MATRIX_R, gate, cell->product_operands[gate]);
+    if (cell->has_projection && is_product_reached(schedule, CELL_GATES_MAX))
         enter_product(schedule, MATRIX_P, 0, cell->product_operands[CELL_GATES_MAX]);
 }
 
@@ -332,6 +364,7 @@ bool cell_schedule(Arena *arena, Diags *diags, Cell *cell)
     Schedule schedule = {.arena = arena,
                          .cell = cell,
                          .domains = cell_node_domains(arena, cell),
+                         .reached = find_reached(arena, cell),
                          .earliest = ARENA_ARRAY(arena, int, count),
                          .is_carried = ARENA_ARRAY(arena, bool, count),
                          .first = ARENA_ARRAY(arena, int, count),

@@ -4,14 +4,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "cell/activation.h"
 #include "cell/elementwise.h"
 
 enum { DEPTH_MOST = 100, NODES_MOST = 4096, ARGUMENTS_MOST = 4 };
 
 Value expression_value(int node, int domain, Span span)
 {
-    return (Value){VALUE_NODE, node, domain, span};
+    return (Value){.kind = VALUE_NODE, .node = node, .domain = domain, .span = span};
 }
 
 Value expression_poison(Span span)
@@ -145,9 +144,42 @@ static Value wrong_count(Parser *parser, const Token *name, const char *wanted, 
     return expression_poison(name->span);
 }
 
+/// The argument of an activation within the scope's clip. NaN stays NaN.
+static int bounded(Parser *parser, int node)
+{
+    Graph *graph = parser->graph;
+    const double clip = parser->scope->clip;
+    if (!(clip > 0))
+        return node;
+    node = graph_op(graph, OP_MIN, node, graph_constant(graph, clip), 0);
+    return graph_op(graph, OP_MAX, node, graph_constant(graph, -clip), 0);
+}
+
+Value expression_activate(Parser *parser, const Activation *activation, const Value *argument,
+                          int domain, Span span)
+{
+    int node = activation_apply(parser->graph, activation, bounded(parser, argument->node));
+    Value value = expression_value(node, domain, span);
+    value.is_activation = true;
+    return value;
+}
+
+/// tanh and sigmoid, which are activations as well.
+static Value call_activating_operation(Parser *parser, Op op, const Value *argument)
+{
+    Value within = *argument;
+    if (within.kind == VALUE_NODE)
+        within.node = bounded(parser, within.node);
+    Value value = operate(parser, op, &within, 1);
+    value.is_activation = value.kind == VALUE_NODE;
+    return value;
+}
+
 static Value call_operation(Parser *parser, const Token *name, Op op, const Value *arguments,
                             int count)
 {
+    if (count == 1 && op_arity(op) == 1 && activation_is_name(name->text))
+        return call_activating_operation(parser, op, arguments);
     if (count == op_arity(op))
         return operate(parser, op, arguments, count);
     const char *wanted = op_arity(op) == 1 ? "one argument" : "two arguments";
@@ -176,8 +208,7 @@ static Value call_activation(Parser *parser, const Token *name, const Value *arg
     if (!activation_find(parser->arena, parser->diags, name->span, name->text, parameters,
                          count - 1, &activation))
         return expression_poison(name->span);
-    return expression_value(activation_apply(parser->graph, &activation, arguments[0].node), domain,
-                            name->span);
+    return expression_activate(parser, &activation, &arguments[0], domain, name->span);
 }
 
 static Value unknown_function(Parser *parser, const Token *name)

@@ -9,7 +9,7 @@
 #ifndef RNNC_CELL_EXPRESSION_H
 #define RNNC_CELL_EXPRESSION_H
 
-#include "cell/graph.h"
+#include "cell/activation.h"
 #include "cell/lexer.h"
 
 typedef enum { VALUE_POISON, VALUE_NODE, VALUE_INPUT } ValueKind;
@@ -20,6 +20,7 @@ typedef struct {
     int node;
     int domain; ///< a Domain, or DOMAIN_ANY for constants
     Span span;
+    bool is_activation; ///< an activation's result as it stands
 } Value;
 
 enum { DOMAIN_ANY = -1 };
@@ -41,6 +42,7 @@ typedef struct {
     int name_count;
     const char *const *functions;
     int function_count;
+    double clip; ///< above 0: bounds the argument of every activation to [-clip, clip]
 } Scope;
 
 struct Parser {
@@ -61,6 +63,10 @@ Value expression_parse(Parser *parser);
 /// A value from a node; and poison at a place.
 Value expression_value(int node, int domain, Span span);
 Value expression_poison(Span span);
+
+/// The activation of `argument`, a node over `domain`, which the scope's clip bounds before.
+Value expression_activate(Parser *parser, const Activation *activation, const Value *argument,
+                          int domain, Span span);
 
 /// Whether all may stand in one elementwise operation, over `*out_domain`; reports what may not.
 bool expression_check(Parser *parser, const Value *values, int count, int *out_domain);

@@ -366,6 +366,22 @@ static void compare_with_compiled(const Cell *cell)
     dlclose(library);
 }
 
+/// Keys of a layer that rewrite the equations, all at once.
+static const Cell *rewritten(const char *name, bool couples)
+{
+    const char *states[] = {NULL};
+    const double rates[] = {0.25};
+    const Span spans[1] = {{0}};
+    const CellBinding binding = {.use_bias = true,
+                                 .clip = 0.4,
+                                 .input_forget = couples,
+                                 .zoneout_states = states,
+                                 .zoneout_rates = rates,
+                                 .zoneout_spans = spans,
+                                 .zoneout_count = 1};
+    return cell_load(arena, diags, (Span){0}, name, NULL, &binding);
+}
+
 START_TEST(printed_code_computes_what_the_graph_does)
 {
     size_t count;
@@ -375,6 +391,9 @@ START_TEST(printed_code_computes_what_the_graph_does)
         compare_with_compiled(builtin(names[i]));
     for (size_t i = 0; i < sizeof unusual / sizeof *unusual; i++)
         compare_with_compiled(from_text(unusual[i]));
+    compare_with_compiled(rewritten("peephole_lstm", true));
+    compare_with_compiled(rewritten("lstmp", true));
+    compare_with_compiled(rewritten("gru_before", false));
 }
 END_TEST
 
