@@ -59,8 +59,10 @@ static void print_tensors(Arena *arena, const json_t *tensors)
         printf("\ntensors\n");
     for (size_t i = 0; i < json_array_size(tensors); i++) {
         const json_t *tensor = json_array_get(tensors, i);
-        printf("  %-20s %-7s %-8s [%s]\n", word(arena, tensor, "name"), word(arena, tensor, "role"),
-               word(arena, tensor, "dtype"), list_text(arena, json_object_get(tensor, "shape")));
+        const char *role = word(arena, tensor, "role");
+        printf("  %-20s %-7s %-8s [%s]%s\n", word(arena, tensor, "name"), role,
+               word(arena, tensor, "dtype"), list_text(arena, json_object_get(tensor, "shape")),
+               strcmp(role, "mask") == 0 ? "  (optional)" : "");
     }
 }
 

@@ -6,28 +6,19 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/module_masks.h"
+#include "cli/module_ports.h"
 #include "plan/plan.h"
-#include "rnnc/rnnc.h"
-
-enum { INPUTS_MAX = 8 };
-
-/// One input or output of the module with its whole array on the host.
-typedef struct {
-    const rnnc_tensor_info *info;
-    int64_t dims[4];     ///< of the whole array
-    bool has_time;       ///< axis 1 is time
-    size_t inner_bytes;  ///< one row's bytes of one time step (all of the row without time)
-    unsigned char *host; ///< row-major; NULL: not given
-    void *device;        ///< room for one chunk
-} Port;
 
 typedef struct {
     CliCall *call;
     rnnc_module *module;
     rnnc_session *session;
     int64_t batch, timesteps, chunk;
-    Port *inputs, *outputs;
+    Port *inputs, *outputs; ///< lengths and mask are inputs that need not be given
     int input_count, output_count;
+    Masks masks;
+    int64_t seed;
     NpzMember *initial; ///< --state, as float32; NULL: not given
     int initial_count;
 } Run;
@@ -101,76 +92,16 @@ static bool unknown_tensor(const Run *run, const char *name, const char *word, r
     return false;
 }
 
-/// Axis 1 is time where the module says so, or, where T is fixed, by the layouts that a spec can
-/// give: features [B, T, I], tokens [B, T], sequences [B, T, O].
-static bool has_time(const rnnc_tensor_info *info)
-{
-    if (info->ndim < 2 || info->dims[1] == RNNC_DIM_TIME)
-        return info->ndim >= 2;
-    return info->ndim == (info->dtype.code == kDLInt ? 2 : 3);
-}
-
-static size_t element_bytes(const rnnc_tensor_info *info)
-{
-    return (size_t)(info->dtype.bits * info->dtype.lanes + 7) / 8;
-}
-
-static Port make_port(const rnnc_tensor_info *info)
-{
-    return (Port){.info = info, .has_time = has_time(info)};
-}
-
-/// Fills dims from the run's B and T, and the size of a step.
-static void size_port(const Run *run, Port *port)
-{
-    port->inner_bytes = element_bytes(port->info);
-    for (int i = 0; i < port->info->ndim; i++) {
-        int64_t dim = port->info->dims[i];
-        port->dims[i] = i == 0                     ? run->batch
-                        : i == 1 && port->has_time ? run->timesteps
-                        : dim == RNNC_DIM_TIME     ? run->timesteps
-                                                   : dim;
-        if (i > (port->has_time ? 1 : 0))
-            port->inner_bytes *= (size_t)port->dims[i];
-    }
-}
-
-static size_t steps_of(const Port *port, int64_t timesteps)
-{
-    return port->has_time ? (size_t)timesteps : 1;
-}
-
-static size_t port_bytes(const Run *run, const Port *port, int64_t timesteps)
-{
-    return (size_t)run->batch * steps_of(port, timesteps) * port->inner_bytes;
-}
-
-static const char *wanted_shape(Arena *arena, const rnnc_tensor_info *info)
-{
-    Text text = {.arena = arena};
-    for (int i = 0; i < info->ndim; i++) {
-        const char *comma = i ? ", " : "[";
-        if (info->dims[i] == RNNC_DIM_BATCH || info->dims[i] == RNNC_DIM_TIME)
-            text_addf(&text, "%s%c", comma, info->dims[i] == RNNC_DIM_BATCH ? 'B' : 'T');
-        else
-            text_addf(&text, "%s%" PRId64, comma, info->dims[i]);
-    }
-    text_add(&text, "]");
-    return text_string(&text);
-}
-
 /// Holds an array against the module's tensor; B and T must be the run's, which the first input
 /// sets.
-static bool check_shape(Run *run, const char *path, const rnnc_tensor_info *info,
-                        const NpyArray *array)
+static bool check_shape(Run *run, const char *path, const Port *port, const NpyArray *array)
 {
+    const rnnc_tensor_info *info = port->info;
     bool fits = array->dim_count == info->ndim && array->elems > 0, sizes_known = run->batch != 0;
     for (int i = 0; i < info->ndim && fits; i++) {
-        int64_t *size = info->dims[i] == RNNC_DIM_BATCH || i == 0 ? &run->batch
-                        : info->dims[i] == RNNC_DIM_TIME          ? &run->timesteps
-                        : i == 1 && has_time(info) && info->role == RNNC_ROLE_INPUT
-                            ? &run->timesteps
-                            : NULL;
+        int64_t *size = i == port->batch_axis  ? &run->batch
+                        : i == port->time_axis ? &run->timesteps
+                                               : NULL;
         fits = info->dims[i] < 0 || info->dims[i] == array->dims[i];
         if (size && *size == 0)
             *size = array->dims[i];
@@ -182,7 +113,7 @@ static bool check_shape(Run *run, const char *path, const rnnc_tensor_info *info
     Diag *diag = diag_add(run->call->diags, DIAG_E0804, (Span){0},
                           "'%s' is %s, but '%s' of the module is %s", path,
                           npy_shape_text(arena, array->dims, array->dim_count), info->name,
-                          wanted_shape(arena, info));
+                          port_shape_text(arena, info));
     if (sizes_known)
         diag_help(diag, "here B is %" PRId64 "%s", run->batch,
                   run->timesteps ? arena_format(arena, " and T is %" PRId64, run->timesteps) : "");
@@ -214,6 +145,8 @@ static bool check_tokens(const Run *run, const char *path, const int32_t *tokens
 
 static bool convert(const Run *run, const char *path, Port *port, const NpyArray *array)
 {
+    if (port->info->role == RNNC_ROLE_MASK)
+        return masks_convert(run->call, path, port, array, run->timesteps);
     port->host = arena_alloc(run->call->arena, (size_t)array->elems * 4);
     if (port->info->dtype.code == kDLFloat) {
         npy_to_float(array, (float *)port->host);
@@ -232,22 +165,28 @@ static bool convert(const Run *run, const char *path, Port *port, const NpyArray
     return false;
 }
 
-static bool read_input(Run *run, const NamedFile *file)
+/// The port of an input or mask, or NULL where the module has none of that name.
+static Port *find_port(Run *run, const char *name, rnnc_role role)
 {
-    const rnnc_tensor_info *info = find_tensor(run, file->name);
-    if (!info || info->role != RNNC_ROLE_INPUT)
-        return unknown_tensor(run, file->name, "input", RNNC_ROLE_INPUT, RNNC_ROLE_INPUT);
-    Port *port = NULL;
     for (int i = 0; i < run->input_count; i++)
-        if (run->inputs[i].info == info)
-            port = &run->inputs[i];
+        if (run->inputs[i].info->role == role && strcmp(run->inputs[i].info->name, name) == 0)
+            return &run->inputs[i];
+    unknown_tensor(run, name, role == RNNC_ROLE_MASK ? "mask" : "input", role, role);
+    return NULL;
+}
+
+static bool read_input(Run *run, const NamedFile *file, rnnc_role role)
+{
+    Port *port = find_port(run, file->name, role);
+    if (!port)
+        return false;
     if (port->host) {
         cli_usage(run->call, "input '%s' is given twice", file->name);
         return false;
     }
     NpyArray array;
     return npy_open(run->call->arena, run->call->diags, file->path, (Span){0}, &array) &&
-           check_shape(run, file->path, info, &array) && convert(run, file->path, port, &array);
+           check_shape(run, file->path, port, &array) && convert(run, file->path, port, &array);
 }
 
 static void list_ports(Run *run)
@@ -257,11 +196,33 @@ static void list_ports(Run *run)
     run->outputs = ARENA_ARRAY(run->call->arena, Port, count + 1);
     for (size_t i = 0; i < count; i++) {
         const rnnc_tensor_info *info = rnnc_module_tensor(run->module, i);
-        if (info->role == RNNC_ROLE_INPUT)
-            run->inputs[run->input_count++] = make_port(info);
+        if (info->role == RNNC_ROLE_INPUT || info->role == RNNC_ROLE_MASK)
+            run->inputs[run->input_count++] = port_make(run->module, i);
         else if (info->role == RNNC_ROLE_OUTPUT)
-            run->outputs[run->output_count++] = make_port(info);
+            run->outputs[run->output_count++] = port_make(run->module, i);
     }
+}
+
+/// --lengths or --mask, after x has set B and T; ports that nothing was given for go.
+static bool read_masks(Run *run)
+{
+    const NamedFile files[] = {{"lengths", cli_value(run->call, "lengths")},
+                               {"mask", cli_value(run->call, "mask")}};
+    for (int i = 0; i < 2; i++)
+        if (files[i].path && !read_input(run, &files[i], RNNC_ROLE_MASK))
+            return false;
+    int kept = 0;
+    for (int i = 0; i < run->input_count; i++) {
+        Port *port = &run->inputs[kept];
+        *port = run->inputs[i];
+        if (!port->host)
+            continue;
+        if (port->info->role == RNNC_ROLE_MASK)
+            *(port->info->ndim == 1 ? &run->masks.lengths : &run->masks.mask) = port;
+        kept++;
+    }
+    run->input_count = kept;
+    return true;
 }
 
 static bool read_inputs(Run *run)
@@ -270,14 +231,14 @@ static bool read_inputs(Run *run)
     const NamedFile *files = cli_named_files(run->call, "in", &count);
     bool good = files != NULL;
     for (int i = 0; i < count && files; i++)
-        good &= read_input(run, &files[i]);
+        good &= read_input(run, &files[i], RNNC_ROLE_INPUT);
     for (int i = 0; i < run->input_count && good; i++)
-        if (!run->inputs[i].host) {
+        if (!run->inputs[i].host && run->inputs[i].info->role == RNNC_ROLE_INPUT) {
             cli_usage(run->call, "input '%s' is missing: give --in %s=FILE.npy",
                       run->inputs[i].info->name, run->inputs[i].info->name);
             good = false;
         }
-    return good;
+    return good && read_masks(run);
 }
 
 static bool check_wanted(const Run *run, const NamedFile *wanted, int count)
@@ -306,53 +267,70 @@ static bool check_variant(CliCall *call)
     return false;
 }
 
-/// Options whose work comes later, and the numbers.
 static bool read_options(Run *run)
 {
-    static const char *const later[] = {"lengths", "mask"};
-    for (int i = 0; i < 2; i++)
-        if (cli_value(run->call, later[i])) {
-            diag_add(run->call->diags, DIAG_E0808, (Span){0}, "--%s is not supported yet",
-                     later[i]);
-            return false;
-        }
-    return check_variant(run->call) && cli_integer(run->call, "chunk", 1, INT32_MAX, &run->chunk);
+    if (cli_value(run->call, "lengths") && cli_value(run->call, "mask")) {
+        cli_usage(run->call, "--lengths and --mask exclude each other: both end a row's steps");
+        return false;
+    }
+    return check_variant(run->call) && cli_integer(run->call, "chunk", 1, INT32_MAX, &run->chunk) &&
+           cli_integer(run->call, "seed", 0, INT64_MAX, &run->seed);
+}
+
+/// Whether the module gives the same where its steps come in chunks.
+static bool check_chunk(Run *run)
+{
+    rnnc_streaming streaming;
+    rnnc_status status = rnnc_module_streaming(run->module, &streaming);
+    if (status != RNNC_OK)
+        return fail(run, status, NULL);
+    run->masks.repeats = streaming.repeats_when_masked != 0;
+    if (run->chunk == run->timesteps)
+        return true;
+    const Port *x = &run->inputs[0];
+    const int64_t fixed = x->info->dims[x->time_axis];
+    Diag *diag = NULL;
+    if (fixed > 0) {
+        diag = diag_add(run->call->diags, DIAG_E0805, (Span){0},
+                        "--chunk %" PRId64 ": the module is compiled for %" PRId64
+                        " time steps a call",
+                        run->chunk, fixed);
+        diag_help(diag, "compile it with `timesteps: any` in the spec's input");
+    } else if (streaming.whole_layer) {
+        diag = diag_add(run->call->diags, DIAG_E0805, (Span){0},
+                        "--chunk %" PRId64 ": layer '%s' needs the whole sequence: %s", run->chunk,
+                        streaming.whole_layer, streaming.reason);
+        diag_help(diag, "run it without --chunk");
+    }
+    return diag == NULL;
 }
 
 static bool create_session(Run *run)
 {
-    if (run->timesteps == 0)
-        run->timesteps = 1;
     if (run->chunk == 0 || run->chunk > run->timesteps)
         run->chunk = run->timesteps;
-    for (int i = 0; i < run->input_count; i++) {
-        const Port *port = &run->inputs[i];
-        if (!port->has_time || port->info->dims[1] < 0 || run->chunk == run->timesteps)
-            continue;
-        Diag *diag = diag_add(run->call->diags, DIAG_E0805, (Span){0},
-                              "--chunk %" PRId64 ": the module is compiled for %" PRId64
-                              " time steps a call",
-                              run->chunk, port->info->dims[1]);
-        diag_help(diag, "compile it with `timesteps: any` in the spec's input");
+    if (!check_chunk(run))
         return false;
-    }
     rnnc_session_options options = {.device = cli_value(run->call, "device"),
                                     .variant = cli_value(run->call, "variant"),
                                     .max_batch = run->batch,
                                     .max_timesteps = run->chunk};
     rnnc_status status = rnnc_session_create(run->module, &options, &run->session);
-    return status == RNNC_OK || fail(run, status, "cannot create a session");
+    if (status != RNNC_OK)
+        return fail(run, status, "cannot create a session");
+    status = rnnc_set_seed(run->session, (uint64_t)run->seed);
+    return status == RNNC_OK || fail(run, status, NULL);
 }
 
 static bool make_room(Run *run, Port *ports, int count)
 {
     for (int i = 0; i < count; i++) {
         Port *port = &ports[i];
-        size_port(run, port);
+        port_size(port, run->batch, run->timesteps);
         if (!port->host)
-            port->host = arena_alloc(run->call->arena, port_bytes(run, port, run->timesteps));
+            port->host = arena_alloc(run->call->arena, port_bytes(port, run->timesteps));
         rnnc_status status =
-            rnnc_device_alloc(run->session, port_bytes(run, port, run->chunk), &port->device);
+            rnnc_device_alloc(run->session, port_bytes(port, run->chunk), &port->device);
         if (status != RNNC_OK)
             return fail(run, status, "no room for the arrays");
     }
@@ -362,9 +340,7 @@ static bool make_room(Run *run, Port *ports, int count)
 static bool bind(Run *run, Port *port, int64_t timesteps)
 {
     int64_t shape[4];
-    memcpy(shape, port->dims, sizeof shape);
-    if (port->has_time)
-        shape[1] = timesteps;
+    port_shape(port, timesteps, shape);
     int32_t ordinal = 0; /* the session's device is "cpu" or "cuda:N (name)" */
     bool on_cuda = sscanf(rnnc_session_device(run->session), "cuda:%" SCNd32, &ordinal) == 1;
     DLTensor tensor = {.data = port->device,
@@ -376,33 +352,29 @@ static bool bind(Run *run, Port *port, int64_t timesteps)
     return status == RNNC_OK || fail(run, status, NULL);
 }
 
-/// Copies the steps [first, first + timesteps) of every row between the whole array and a
-/// contiguous chunk.
-static void copy_chunk(const Run *run, Port *port, unsigned char *chunk, int64_t first,
-                       int64_t timesteps, bool into_chunk)
+/// One chunk of an input to the device.
+static bool send_chunk(Run *run, Port *port, unsigned char *chunk, int64_t first, int64_t timesteps)
 {
-    size_t row_bytes = steps_of(port, run->timesteps) * port->inner_bytes;
-    size_t part_bytes = steps_of(port, timesteps) * port->inner_bytes;
-    size_t at = port->has_time ? (size_t)first * port->inner_bytes : 0;
-    for (int64_t row = 0; row < run->batch; row++) {
-        unsigned char *whole = port->host + (size_t)row * row_bytes + at;
-        unsigned char *part = chunk + (size_t)row * part_bytes;
-        memcpy(into_chunk ? part : whole, into_chunk ? whole : part, part_bytes);
-    }
+    if (port == run->masks.lengths)
+        masks_cut_lengths(port, first, timesteps, (int32_t *)(void *)chunk);
+    else
+        port_copy(port, chunk, first, timesteps, true);
+    rnnc_status status =
+        rnnc_device_write(run->session, port->device, chunk, port_bytes(port, timesteps));
+    return status == RNNC_OK ? bind(run, port, timesteps) : fail(run, status, NULL);
 }
 
-static bool move_chunk(Run *run, Port *port, unsigned char *chunk, int64_t first, int64_t timesteps,
-                       bool to_device)
+/// One chunk of an output from the device.
+static bool fetch_chunk(Run *run, Port *port, unsigned char *chunk, int64_t first,
+                        int64_t timesteps)
 {
-    size_t bytes = port_bytes(run, port, timesteps);
-    if (to_device)
-        copy_chunk(run, port, chunk, first, timesteps, true);
-    rnnc_status status = to_device ? rnnc_device_write(run->session, port->device, chunk, bytes)
-                                   : rnnc_device_read(run->session, chunk, port->device, bytes);
+    rnnc_status status =
+        rnnc_device_read(run->session, chunk, port->device, port_bytes(port, timesteps));
     if (status != RNNC_OK)
         return fail(run, status, NULL);
-    if (!to_device)
-        copy_chunk(run, port, chunk, first, timesteps, false);
+    masks_keep_rows(&run->masks, port, first, timesteps, chunk);
+    port_copy(port, chunk, first, timesteps, false);
+    masks_repeat_steps(&run->masks, port, first, timesteps);
     return true;
 }
 
@@ -462,8 +434,7 @@ static bool run_chunk(Run *run, unsigned char *chunk, int64_t first, int64_t tim
                       const NpzMember *states, int state_count)
 {
     for (int i = 0; i < run->input_count; i++)
-        if (!move_chunk(run, &run->inputs[i], chunk, first, timesteps, true) ||
-            !bind(run, &run->inputs[i], timesteps))
+        if (!send_chunk(run, &run->inputs[i], chunk, first, timesteps))
             return false;
     for (int i = 0; i < run->output_count; i++)
         if (!bind(run, &run->outputs[i], timesteps))
@@ -476,7 +447,7 @@ static bool run_chunk(Run *run, unsigned char *chunk, int64_t first, int64_t tim
     if (status != RNNC_OK)
         return fail(run, status, "the run failed");
     for (int i = 0; i < run->output_count; i++)
-        if (!move_chunk(run, &run->outputs[i], chunk, first, timesteps, false))
+        if (!fetch_chunk(run, &run->outputs[i], chunk, first, timesteps))
             return false;
     return true;
 }
@@ -487,7 +458,8 @@ static bool take_initial(Run *run, const char *path, const NpzMember *member)
     const rnnc_tensor_info *info = find_tensor(run, member->name);
     if (!info || info->role != RNNC_ROLE_STATE)
         return unknown_tensor(run, member->name, "state", RNNC_ROLE_STATE, RNNC_ROLE_STATE);
-    if (!check_shape(run, path, info, &member->array))
+    const Port port = {.info = info, .batch_axis = 0, .time_axis = -1};
+    if (!check_shape(run, path, &port, &member->array))
         return false;
     float *values = ARENA_ARRAY(run->call->arena, float, member->array.elems);
     npy_to_float(&member->array, values);
@@ -541,9 +513,9 @@ static bool run_all(Run *run, RunResult *out)
     list_states(run, out);
     size_t chunk_bytes = 1;
     for (int i = 0; i < run->input_count; i++)
-        chunk_bytes += port_bytes(run, &run->inputs[i], run->chunk);
+        chunk_bytes += port_bytes(&run->inputs[i], run->chunk);
     for (int i = 0; i < run->output_count; i++)
-        chunk_bytes += port_bytes(run, &run->outputs[i], run->chunk);
+        chunk_bytes += port_bytes(&run->outputs[i], run->chunk);
     unsigned char *chunk = arena_alloc(run->call->arena, chunk_bytes);
     for (int64_t first = 0; first < run->timesteps; first += run->chunk) {
         int64_t left = run->timesteps - first;

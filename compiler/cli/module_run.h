@@ -22,9 +22,10 @@ typedef struct {
 /// fault, and NULL is returned.
 const NamedFile *cli_named_files(CliCall *call, const char *option, int *out_count);
 
-/// Opens the module (first operand), feeds it what --in, --state, --chunk, --device and --variant
-/// say, and adds N0801 for each cell layer. `wanted` are names that must be outputs or states:
-/// they are checked before anything runs. False, with E08xx, on any fault.
+/// Opens the module (first operand), feeds it what --in, --lengths, --mask, --state, --chunk,
+/// --device, --variant and --seed say, and adds N0801 for each cell layer. `wanted` are names that
+/// must be outputs or states: they are checked before anything runs. False, with E08xx, on any
+/// fault.
 bool module_run(CliCall *call, const NamedFile *wanted, int wanted_count, RunResult *out);
 
 /// The output or state of that name, or NULL.

@@ -19,13 +19,14 @@ static const CliOption explain_options[] = {
 
 #define RUN_OPTIONS                                                                                \
     {"in", 0, true, "NAME=FILE.npy", "an input, as in x=x.npy"},                                   \
+        {"lengths", 0, false, "FILE.npy", "steps of each row, [B] int32 or int64"},                \
+        {"mask", 0, false, "FILE.npy", "steps to take (1) or skip (0), [B, T] bool or uint8"},     \
         {"state", 0, false, "FILE.npz", "start from these states, named <layer>/h, ..."},          \
         {"chunk", 0, false, "N", "feed N time steps a call and carry the state"},                  \
         {"device", 0, false, "cpu|cuda:N", "where to run (default: a GPU if there is one)"},       \
         {"variant", 0, false, "NAME", "run this variant in every cell layer"},                     \
-        {"lengths", 0, false, "FILE.npy", "valid steps of each row (not supported yet)"},          \
     {                                                                                              \
-        "mask", 0, false, "FILE.npy", "valid steps as [B, T] (not supported yet)"                  \
+        "seed", 0, false, "N", "seed of dropout at inference (default: 0)"                         \
     }
 
 static const CliOption run_options[] = {
@@ -61,7 +62,8 @@ const CliVerb cli_verbs[] = {
     {"run", "MODEL.so", "run a module on arrays from files",
      "  rnnc run model.so --in x=x.npy --out y=y.npy\n"
      "  rnnc run model.so --in x=x.npy --out y=y.npy --device cpu --chunk 10\n"
-     "  rnnc run model.so --in x=x.npy --out enc/h=h.npy --state s.npz --state-out s.npz\n",
+     "  rnnc run model.so --in x=x.npy --out enc/h=h.npy --state s.npz --state-out s.npz\n"
+     "  rnnc run model.so --in x=x.npy --lengths lengths.npy --out y/fw=f.npy --out y/bw=b.npy\n",
      run_options, 1, 1, cli_run},
     {"verify", "MODEL.so", "compare a module's outputs with expected values",
      "  rnnc verify model.so --in x=x.npy --expect y=y.npy --rtol 1e-4 --atol 1e-6\n",

@@ -18,6 +18,7 @@ static const struct {
     [NPY_FLOAT16] = {"float16", "<f2", 2}, [NPY_FLOAT32] = {"float32", "<f4", 4},
     [NPY_FLOAT64] = {"float64", "<f8", 8}, [NPY_INT32] = {"int32", "<i4", 4},
     [NPY_INT64] = {"int64", "<i8", 8},     [NPY_UINT8] = {"uint8", "|u1", 1},
+    [NPY_BOOL] = {"bool", "|b1", 1},
 };
 
 /// The reader's place in the header, and what it found.
@@ -237,10 +238,9 @@ static uint16_t load_uint16(const unsigned char *data, int64_t index)
     return value;
 }
 
-/// An integer element of any of the three types.
-static int64_t load_integer(const NpyArray *array, int64_t index)
+int64_t npy_integer(const NpyArray *array, int64_t index)
 {
-    if (array->type == NPY_UINT8)
+    if (array->type == NPY_UINT8 || array->type == NPY_BOOL)
         return array->data[index];
     if (array->type == NPY_INT32) {
         int32_t value;
@@ -262,7 +262,7 @@ double npy_element(const NpyArray *array, int64_t index)
     case NPY_FLOAT16:
         return (double)float16_to_float(load_uint16(array->data, index));
     default:
-        return (double)load_integer(array, index);
+        return (double)npy_integer(array, index);
     }
 }
 
@@ -278,7 +278,7 @@ bool npy_to_int32(const NpyArray *array, int32_t *out, int64_t *out_bad)
     if (array->type < NPY_INT32)
         return false;
     for (int64_t i = 0; i < array->elems; i++) {
-        int64_t value = load_integer(array, i);
+        int64_t value = npy_integer(array, i);
         if (value < INT32_MIN || value > INT32_MAX) {
             *out_bad = i;
             return false;

@@ -18,6 +18,7 @@ typedef enum {
     NPY_INT32,
     NPY_INT64,
     NPY_UINT8,
+    NPY_BOOL,
     NPY_TYPE_COUNT
 } NpyType;
 
@@ -38,6 +39,9 @@ bool npy_parse(Arena *arena, Diags *diags, const char *path, Span span, const un
 
 /// One element as a double (an int64 beyond 2^53 is rounded).
 double npy_element(const NpyArray *array, int64_t index);
+
+/// One element of an integer or boolean array.
+int64_t npy_integer(const NpyArray *array, int64_t index);
 
 /// Converts all elements to float32.
 void npy_to_float(const NpyArray *array, float *out);

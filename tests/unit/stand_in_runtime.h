@@ -1,7 +1,9 @@
 /* A stand-in for the runtime, so that the verbs `run` and `verify` are tested by themselves. Its
- * module has one layer `l0` with H = 2 that adds up: state h = h + x, y = h; x and y are [B, T, 2].
- * It keeps to rnnc.h: at most max_batch rows and max_timesteps steps a run, states that last one
- * run unless set again, and memory from rnnc_device_alloc alone. */
+ * module has one layer `l0` with H = 2 that adds up: state h = h + x + seed, y = h and last = h
+ * after the last step; x and y are [B, T, 2], or [T, B, 2] where stand_in.time_major, and last is
+ * [B, 2]. Masked steps repeat, or give 0 where stand_in.streaming says so; a row without a step
+ * gives 0. It keeps to rnnc.h: at most max_batch rows and max_timesteps steps a run, states that
+ * last one run unless set again, and memory from rnnc_device_alloc alone. */
 #ifndef RNNC_TESTS_STAND_IN_RUNTIME_H
 #define RNNC_TESTS_STAND_IN_RUNTIME_H
 
@@ -19,7 +21,10 @@ struct rnnc_module {
 struct rnnc_session {
     rnnc_session_options options;
     const float *x;
-    float *y;
+    float *y, *last;
+    const int32_t *lengths;
+    const unsigned char *mask;
+    uint64_t seed;
     int64_t batch, timesteps;
     float h[STAND_IN_BATCH_MAX * STAND_IN_UNITS];
     int is_set;
@@ -28,13 +33,17 @@ struct rnnc_session {
 static struct {
     struct rnnc_module module;
     struct rnnc_session session;
-    int sessions, allocations, runs;
+    int sessions, allocations, runs, time_major;
+    rnnc_streaming streaming;
     const char *error;
 } stand_in;
 
 static const rnnc_tensor_info stand_in_tensors[] = {
     {"x", RNNC_ROLE_INPUT, {kDLFloat, 32, 1}, 3, {RNNC_DIM_BATCH, RNNC_DIM_TIME, 2, 0}},
     {"y", RNNC_ROLE_OUTPUT, {kDLFloat, 32, 1}, 3, {RNNC_DIM_BATCH, RNNC_DIM_TIME, 2, 0}},
+    {"last", RNNC_ROLE_OUTPUT, {kDLFloat, 32, 1}, 2, {RNNC_DIM_BATCH, 2, 0, 0}},
+    {"lengths", RNNC_ROLE_MASK, {kDLInt, 32, 1}, 1, {RNNC_DIM_BATCH, 0, 0, 0}},
+    {"mask", RNNC_ROLE_MASK, {kDLUInt, 8, 1}, 2, {RNNC_DIM_BATCH, RNNC_DIM_TIME, 0, 0}},
     {"l0/h", RNNC_ROLE_STATE, {kDLFloat, 32, 1}, 2, {RNNC_DIM_BATCH, 2, 0, 0}},
     {"l0/W", RNNC_ROLE_WEIGHT, {kDLFloat, 32, 1}, 2, {2, 2, 0, 0}},
 };
@@ -73,6 +82,30 @@ const rnnc_tensor_info *rnnc_module_tensor(const rnnc_module *module, size_t ind
     return &stand_in_tensors[index];
 }
 
+void rnnc_module_tensor_axes(const rnnc_module *module, size_t index, int32_t *out_batch,
+                             int32_t *out_time)
+{
+    const rnnc_tensor_info *info = rnnc_module_tensor(module, index);
+    const int is_swapped = stand_in.time_major && info->ndim == 3;
+    *out_batch = info->role == RNNC_ROLE_WEIGHT ? -1 : is_swapped;
+    *out_time = info->ndim == 3 || info->role == RNNC_ROLE_MASK ? !is_swapped : -1;
+    if (info->ndim == 1)
+        *out_time = -1;
+}
+
+rnnc_status rnnc_module_streaming(const rnnc_module *module, rnnc_streaming *out_streaming)
+{
+    (void)module;
+    *out_streaming = stand_in.streaming;
+    return RNNC_OK;
+}
+
+rnnc_status rnnc_set_seed(rnnc_session *session, uint64_t seed)
+{
+    session->seed = seed;
+    return RNNC_OK;
+}
+
 rnnc_status rnnc_session_create(const rnnc_module *module, const rnnc_session_options *options,
                                 rnnc_session **out_session)
 {
@@ -96,16 +129,45 @@ void rnnc_session_destroy(rnnc_session *session)
 
 rnnc_status rnnc_bind(rnnc_session *session, const char *name, const DLTensor *tensor)
 {
-    if (tensor->shape[0] > session->options.max_batch ||
-        tensor->shape[1] > session->options.max_timesteps)
+    const int is_swapped = stand_in.time_major && tensor->ndim == 3;
+    if (tensor->shape[is_swapped] > session->options.max_batch ||
+        (tensor->ndim == 3 && tensor->shape[!is_swapped] > session->options.max_timesteps))
         return stand_in_fail(RNNC_INVALID_ARGUMENT, "beyond the session's sizes");
-    session->batch = tensor->shape[0];
-    session->timesteps = tensor->shape[1];
-    if (strcmp(name, "x") == 0)
+    if (strcmp(name, "x") == 0) {
+        session->batch = tensor->shape[is_swapped];
+        session->timesteps = tensor->shape[!is_swapped];
         session->x = tensor->data;
-    else
+    } else if (strcmp(name, "y") == 0) {
         session->y = tensor->data;
+    } else if (strcmp(name, "last") == 0) {
+        session->last = tensor->data;
+    } else if (strcmp(name, "lengths") == 0) {
+        session->lengths = tensor->data;
+    } else {
+        session->mask = tensor->data;
+    }
     return RNNC_OK;
+}
+
+/// One row and unit through all steps.
+static void stand_in_row(rnnc_session *session, int64_t row, int64_t unit)
+{
+    float *h = &session->h[row * STAND_IN_UNITS + unit], y = 0, last = 0;
+    for (int64_t step = 0; step < session->timesteps; step++) {
+        const int64_t place =
+            stand_in.time_major ? step * session->batch + row : row * session->timesteps + step;
+        const int64_t at = place * STAND_IN_UNITS + unit;
+        const int is_past = session->lengths && step >= session->lengths[row];
+        const int is_masked = session->mask && !session->mask[row * session->timesteps + step];
+        if (!is_past && !is_masked)
+            last = y = *h += session->x[at] + (float)session->seed;
+        else if (is_past || !stand_in.streaming.repeats_when_masked)
+            y = 0;
+        if (is_masked && !stand_in.streaming.repeats_when_masked)
+            last = 0;
+        session->y[at] = y;
+    }
+    session->last[row * STAND_IN_UNITS + unit] = last;
 }
 
 rnnc_status rnnc_run(rnnc_session *session)
@@ -115,13 +177,8 @@ rnnc_status rnnc_run(rnnc_session *session)
     session->is_set = 0;
     stand_in.runs += 1;
     for (int64_t row = 0; row < session->batch; row++)
-        for (int64_t step = 0; step < session->timesteps; step++)
-            for (int64_t unit = 0; unit < STAND_IN_UNITS; unit++) {
-                int64_t at = (row * session->timesteps + step) * STAND_IN_UNITS + unit;
-                float *h = &session->h[row * STAND_IN_UNITS + unit];
-                *h += session->x[at];
-                session->y[at] = *h;
-            }
+        for (int64_t unit = 0; unit < STAND_IN_UNITS; unit++)
+            stand_in_row(session, row, unit);
     return RNNC_OK;
 }
 

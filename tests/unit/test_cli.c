@@ -106,12 +106,15 @@ static void start(void)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     put("x.npy", 3, x_dims, x_values);
     put("y.npy", 3, x_dims, y_values);
+    stand_in.streaming = (rnnc_streaming){.repeats_when_masked = 1};
+    stand_in.time_major = 0;
 }
 
 static void stop(void)
 {
     static const char *const names[] = {"stdout", "stderr", "x.npy", "y.npy", "o.npy",
-                                        "h.npy",  "s.npz",  "t.npz", "m.so",  "e.npy"};
+                                        "h.npy",  "s.npz",  "t.npz", "m.so",  "e.npy",
+                                        "l.npy",  "m.npy",  "f.npy"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         unlink(in_folder(names[i]));
     ck_assert_int_eq(rmdir(folder), 0);
@@ -156,8 +159,11 @@ static const struct {
     {"run model.so " X "--out l0/j=@/o.npy", 1, "did you mean 'l0/h'?"},
     {"run model.so " X "--out l0/W=@/o.npy", 1, "no output or state 'l0/W'"},
     {"run model.so --in x=@/absent.npy --out y=@/o.npy", 1, "E0001"},
-    {"run model.so " X "--out y=@/o.npy --lengths l.npy", 1, "--lengths is not supported yet"},
-    {"run model.so " X "--out y=@/o.npy --mask m.npy", 1, "--mask is not supported yet"},
+    {"run model.so " X "--out y=@/o.npy --lengths l.npy --mask m.npy", 2,
+     "--lengths and --mask exclude each other"},
+    {"run model.so " X "--out y=@/o.npy --lengths @/absent.npy", 1, "E0001"},
+    {"run model.so " X "--in mask=@/x.npy --out y=@/o.npy", 1, "no input 'mask'"},
+    {"run model.so " X "--out y=@/o.npy --seed -1", 2, "--seed wants a whole number"},
     {"run model.so " X "--out y=@/o.npy --variant fast", 1, "unknown variant 'fast'"},
     {"run model.so " X "--out y=@/o.npy --variant cudnn", 1, "no such variant"},
     {"run model.so " X "--out y=@/o.npy --device cuda:0", 3, "libcuda.so.1 is not here"},
@@ -318,6 +324,157 @@ START_TEST(elements_are_compared_by_the_rules)
 }
 END_TEST
 
+// Masks, lengths, layouts and chunks.
+
+static void put_typed(const char *name, NpyType type, int dim_count, const int64_t *dims,
+                      const void *values)
+{
+    NpyArray array = {type, dim_count, {0}, 1, values};
+    for (int i = 0; i < dim_count; i++)
+        array.elems *= array.dims[i] = dims[i];
+    ck_assert(npy_write(arena, diags, in_folder(name), &array));
+}
+
+/// Four rows of six steps.
+enum { ROWS = 4, STEPS = 6, VALUES = ROWS * STEPS * STAND_IN_UNITS };
+static const int64_t long_dims[] = {ROWS, STEPS, STAND_IN_UNITS}, swapped_dims[] = {STEPS, ROWS, 2};
+
+/// x is 1, 2, 3, ... in each row; with the time first where `swapped`.
+static void put_long(bool swapped)
+{
+    float values[VALUES];
+    for (int i = 0; i < VALUES; i++) {
+        const int place = i / STAND_IN_UNITS;
+        values[i] = (float)(1 + (swapped ? place / ROWS : place % STEPS));
+    }
+    put("x.npy", 3, swapped ? swapped_dims : long_dims, values);
+}
+
+/// Holds y and last against sums worked out by hand: one number a row and step, of both units.
+static void check_long(const float y[ROWS][STEPS], const float last[ROWS], bool swapped)
+{
+    const float *found = get("o.npy", VALUES), *ends = get("f.npy", ROWS * STAND_IN_UNITS);
+    for (int row = 0; row < ROWS; row++) {
+        for (int step = 0; step < STEPS; step++) {
+            const int place = swapped ? step * ROWS + row : row * STEPS + step;
+            ck_assert_msg(found[place * 2] == y[row][step] && found[place * 2 + 1] == y[row][step],
+                          "y of row %d, step %d is %g", row, step, (double)found[place * 2]);
+        }
+        ck_assert_msg(ends[row * 2] == last[row], "last of row %d is %g", row,
+                      (double)ends[row * 2]);
+    }
+}
+
+#define RUN_LONG "run model.so " X "--out y=@/o.npy --out last=@/f.npy "
+
+/// Whole, and in chunks of 1 to 6 steps.
+START_TEST(lengths_hold_in_chunks_too)
+{
+    const int64_t dims[] = {ROWS}, int64s[] = {6, 0, 3, 5};
+    const int32_t int32s[] = {6, 0, 3, 5};
+    const float y[ROWS][STEPS] = {{1, 3, 6, 10, 15, 21}, {0}, {1, 3, 6}, {1, 3, 6, 10, 15}};
+    const float last[ROWS] = {21, 0, 6, 15};
+    put_long(false);
+    put_typed("l.npy", _i % 2 ? NPY_INT32 : NPY_INT64, 1, dims,
+              _i % 2 ? (const void *)int32s : int64s);
+    ck_assert_int_eq(rnnc(arena_format(arena, RUN_LONG "--lengths @/l.npy --chunk %d", _i)), 0);
+    check_long(y, last, false);
+}
+END_TEST
+
+static const unsigned char long_mask[ROWS][STEPS] = {
+    {1, 1, 1, 1, 1, 1}, {0, 0, 0, 0, 0, 0}, {0, 0, 1, 0, 0, 0}, {1, 0, 1, 0, 0, 1}};
+static const int64_t mask_dims[] = {ROWS, STEPS};
+
+START_TEST(masks_hold_in_chunks_too)
+{
+    const float y[ROWS][STEPS] = {
+        {1, 3, 6, 10, 15, 21}, {0}, {0, 0, 3, 3, 3, 3}, {1, 1, 4, 4, 4, 10}};
+    const float last[ROWS] = {21, 0, 3, 10};
+    put_long(false);
+    put_typed("m.npy", _i % 2 ? NPY_BOOL : NPY_UINT8, 2, mask_dims, long_mask);
+    ck_assert_int_eq(rnnc(arena_format(arena, RUN_LONG "--mask @/m.npy --chunk %d", _i)), 0);
+    check_long(y, last, false);
+}
+END_TEST
+
+START_TEST(zeros_for_masked_steps_hold_in_chunks_too)
+{
+    const float y[ROWS][STEPS] = {
+        {1, 3, 6, 10, 15, 21}, {0}, {0, 0, 3, 0, 0, 0}, {1, 0, 4, 0, 0, 10}};
+    const float last[ROWS] = {21, 0, 0, 10};
+    stand_in.streaming.repeats_when_masked = 0;
+    put_long(false);
+    put_typed("m.npy", NPY_BOOL, 2, mask_dims, long_mask);
+    ck_assert_int_eq(rnnc(arena_format(arena, RUN_LONG "--mask @/m.npy --chunk %d", _i)), 0);
+    check_long(y, last, false);
+}
+END_TEST
+
+START_TEST(time_major_arrays_are_cut_by_time)
+{
+    const float y[ROWS][STEPS] = {
+        {1, 3, 6, 10, 15, 21}, {0}, {0, 0, 3, 3, 3, 3}, {1, 1, 4, 4, 4, 10}};
+    const float last[ROWS] = {21, 0, 3, 10};
+    stand_in.time_major = 1;
+    put_long(true);
+    put_typed("m.npy", NPY_BOOL, 2, mask_dims, long_mask);
+    ck_assert_int_eq(rnnc(arena_format(arena, RUN_LONG "--mask @/m.npy --chunk %d", _i)), 0);
+    check_long(y, last, true);
+    ck_assert_int_eq(rnnc("verify model.so " X "--expect y=@/o.npy --mask @/m.npy"), 0);
+}
+END_TEST
+
+START_TEST(masks_that_do_not_fit_are_named)
+{
+    static const struct {
+        const char *option;
+        NpyType type;
+        int dim_count;
+        int64_t dims[2];
+        int64_t integers[4];
+        const char *words;
+    } cases[] = {
+        {"--lengths", NPY_INT64, 1, {3}, {6, 6, 6}, "is [3], but 'lengths' of the module is [B]"},
+        {"--lengths", NPY_INT64, 1, {4}, {6, 7, 6, 6}, "row 1 is 7, expected 0 to T, which is 6"},
+        {"--lengths", NPY_INT64, 1, {4}, {6, 6, 6, -1}, "row 3 is -1, expected 0 to T"},
+        {"--lengths", NPY_INT64, 1, {4}, {INT64_C(1) << 32, 0, 0, 0}, "row 0 is 4294967296"},
+        {"--lengths", NPY_FLOAT64, 1, {4}, {0}, "is float64, expected int32 or int64"},
+        {"--lengths", NPY_INT32, 2, {4, 1}, {0}, "is [4, 1], but 'lengths'"},
+        {"--mask", NPY_FLOAT32, 2, {2, 2}, {0}, "is [2, 2], but 'mask' of the module is [B, T]"},
+        {"--mask", NPY_FLOAT32, 2, {4, 6}, {0}, "is float32, expected bool or uint8"},
+        {"--mask", NPY_UINT8, 2, {4, 6}, {INT64_C(2) << 48}, "row 1, step 0 is 2, expected 0 or 1"},
+    };
+    unsigned char values[256] = {0};
+    memcpy(values, cases[_i].integers, sizeof cases[_i].integers);
+    put_long(false);
+    put_typed("l.npy", cases[_i].type, cases[_i].dim_count, cases[_i].dims, values);
+    ck_assert_int_eq(
+        rnnc(arena_format(arena, "run model.so " X "--out y=@/o.npy %s @/l.npy", cases[_i].option)),
+        1);
+    ck_assert_msg(strstr(error_text, cases[_i].words) != NULL, "%s", error_text);
+    ck_assert_ptr_nonnull(strstr(error_text, "E0804"));
+}
+END_TEST
+
+START_TEST(a_layer_of_whole_sequences_takes_no_chunks)
+{
+    stand_in.streaming.whole_layer = "enc/bw";
+    stand_in.streaming.reason = "it takes the last step first";
+    ck_assert_int_eq(rnnc("run model.so " X "--out y=@/o.npy --chunk 2"), 1);
+    ck_assert_ptr_nonnull(strstr(error_text, "--chunk 2: layer 'enc/bw' needs the whole sequence: "
+                                             "it takes the last step first"));
+    ck_assert_int_eq(rnnc("run model.so " X "--out y=@/o.npy --chunk 3"), 0);
+}
+END_TEST
+
+START_TEST(the_seed_reaches_the_session)
+{
+    ck_assert_int_eq(rnnc("run model.so " X "--out last=@/f.npy --seed 100"), 0);
+    ck_assert(get("f.npy", 4)[0] == 306);
+}
+END_TEST
+
 /// An ELF file with one note, reached by a segment or by a section.
 static size_t make_elf(unsigned char *file, const char *text, bool by_section)
 {
@@ -352,7 +509,8 @@ static size_t make_elf(unsigned char *file, const char *text, bool by_section)
 static const char descriptor[] =
     "{\"name\": \"tiny\", \"abi\": [1, 0], \"precision\": \"tf32\", \"targets\": [\"cpu\"],"
     "\"tensors\": [{\"name\": \"x\", \"role\": \"input\", \"dtype\": \"float32\","
-    "\"shape\": [\"B\", \"T\", 8]}],"
+    "\"shape\": [\"B\", \"T\", 8]}, {\"name\": \"mask\", \"role\": \"mask\","
+    "\"dtype\": \"uint8\", \"shape\": [\"B\", \"T\"]}],"
     "\"layers\": [{\"name\": \"l0\", \"kind\": \"cell\", \"cell\": \"gru\", \"inputs\": 8,"
     "\"outputs\": 4, \"variants\": [\"stepwise\", \"cpu\"]}],"
     "\"kernels\": [{\"layer\": \"l0\", \"variant\": \"stepwise\", \"arch\": \"sm_90\","
@@ -367,6 +525,7 @@ START_TEST(inspect_reads_the_note)
     ck_assert_ptr_nonnull(strstr(out_text, "name       tiny"));
     ck_assert_ptr_nonnull(strstr(out_text, "abi        1.0"));
     ck_assert_ptr_nonnull(strstr(out_text, "[B, T, 8]"));
+    ck_assert_ptr_nonnull(strstr(out_text, "uint8    [B, T]  (optional)\n"));
     ck_assert_ptr_nonnull(strstr(out_text, "8 -> 4  stepwise, cpu"));
     ck_assert_ptr_nonnull(strstr(out_text, "32 registers, 0 shared bytes; line 5"));
     ck_assert_int_eq(rnnc("inspect @/m.so --json"), 0);
@@ -405,6 +564,13 @@ static void add_tests(TCase *tests)
     tcase_add_test(tests, bytes_beyond_utf8_stay_out_of_json);
     tcase_add_test(tests, run_writes_outputs_and_states);
     tcase_add_loop_test(tests, chunks_give_the_same, 1, 5);
+    tcase_add_loop_test(tests, lengths_hold_in_chunks_too, 1, 7);
+    tcase_add_loop_test(tests, masks_hold_in_chunks_too, 1, 7);
+    tcase_add_loop_test(tests, zeros_for_masked_steps_hold_in_chunks_too, 1, 7);
+    tcase_add_loop_test(tests, time_major_arrays_are_cut_by_time, 1, 7);
+    tcase_add_loop_test(tests, masks_that_do_not_fit_are_named, 0, 9);
+    tcase_add_test(tests, a_layer_of_whole_sequences_takes_no_chunks);
+    tcase_add_test(tests, the_seed_reaches_the_session);
     tcase_add_test(tests, a_state_file_is_where_the_run_starts);
     tcase_add_test(tests, a_shape_that_does_not_fit_is_named);
     tcase_add_test(tests, verify_tells_the_worst_element);
