@@ -1,10 +1,12 @@
 // CPU device: runs the module's own code, at the best instruction-set level that this machine has.
-// Packed weights lie in host memory; one scratch block serves all layers by turns.
+// Packed weights lie in host memory; one scratch block serves all layers by turns. Layers that may
+// run side by side run one after the other here.
 #include <stdio.h>
 #include <string.h>
 
-#include "device.h"
 #include "memory.h"
+#include "order.h"
+#include "prim/philox.h"
 
 typedef struct {
     const rnnc_cpu_code *code;
@@ -16,7 +18,25 @@ struct rnnc_device {
     rnnc_device_options options;
     CpuLayer *layers;
     void *scratch;
+    bool self_masking; ///< layers of the module mask steps
+    rnnc_order order;
+    uint64_t seed;
+    float *scales; ///< of the recurrent operand that drops: [B, the widest]
 };
+
+static bool masks(const rnnc_layer_desc *layer)
+{
+    return layer->kind == RNNC_LAYER_MASKING || layer->mask_zero;
+}
+
+/// The size of the vectors that R multiplies.
+static int64_t recurrent_size(const rnnc_layer_desc *layer)
+{
+    for (int32_t p = 0; p < layer->phase_count; p++)
+        if (layer->phases[p].row_count > 0 && layer->phases[p].matrix == RNNC_WEIGHT_R)
+            return layer->phases[p].operand_size;
+    return 0;
+}
 
 /// The level named in "cpu:LEVEL", or NULL for "cpu" and no variant: the best supported.
 static rnnc_status wanted_level(const rnnc_device_options *options, const char **out_level)
@@ -65,7 +85,30 @@ static void cpu_close(rnnc_device *device)
         rnnc_memory_free(device->layers[i].packed);
     rnnc_memory_free(device->layers);
     rnnc_memory_free(device->scratch);
+    rnnc_memory_free(device->scales);
+    rnnc_order_close(&device->order);
     rnnc_memory_free(device);
+}
+
+/// What layers that mask, and cells that drop, need of memory.
+static rnnc_status prepare_masks(rnnc_device *device)
+{
+    const rnnc_device_options *options = &device->options;
+    int64_t widest = 0;
+    for (int32_t i = 0; i < options->module->layer_count; i++) {
+        const rnnc_layer_desc *layer = &options->module->layers[i];
+        device->self_masking |= masks(layer);
+        if (layer->recurrent_dropout > 0 && recurrent_size(layer) > widest)
+            widest = recurrent_size(layer);
+    }
+    if (widest > 0) {
+        device->scales = rnnc_memory_alloc(rnnc_memory_float_bytes(widest, options->max_batch, 1));
+        if (!device->scales)
+            return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for dropout");
+    }
+    return device->self_masking ? rnnc_order_open(&device->order, options->max_batch,
+                                                  options->max_timesteps, options->error)
+                                : RNNC_OK;
 }
 
 static rnnc_status prepare(rnnc_device *device, const char *level)
@@ -88,7 +131,7 @@ static rnnc_status prepare(rnnc_device *device, const char *level)
     if (!device->scratch)
         return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY,
                               "no memory for %zu bytes of scratch", scratch_bytes);
-    return RNNC_OK;
+    return prepare_masks(device);
 }
 
 static rnnc_status cpu_open(const rnnc_device_options *options, rnnc_device **out_device)
@@ -134,18 +177,38 @@ static rnnc_status check_tokens(rnnc_device *device, const rnnc_layer_call *call
 {
     const int32_t *tokens = call->x;
     int64_t vocabulary = device->options.module->layers[call->layer].inputs;
-    for (int64_t i = 0; i < call->batch * call->timesteps; i++)
-        if (tokens[i] < 0 || tokens[i] >= vocabulary)
-            return rnnc_error_set(device->options.error, RNNC_INVALID_ARGUMENT,
-                                  "token %d of row %lld, step %lld is outside 0 to %lld",
-                                  (int)tokens[i], (long long)(i / call->timesteps),
-                                  (long long)(i % call->timesteps), (long long)(vocabulary - 1));
+    for (int64_t row = 0; row < call->batch; row++)
+        for (int64_t step = 0; step < call->timesteps; step++) {
+            const int32_t token = tokens[row * call->x_row_stride + step * call->x_step_stride];
+            if (token < 0 || token >= vocabulary)
+                return rnnc_error_set(device->options.error, RNNC_INVALID_ARGUMENT,
+                                      "token %d of row %lld, step %lld is outside 0 to %lld",
+                                      (int)token, (long long)row, (long long)step,
+                                      (long long)(vocabulary - 1));
+        }
     return RNNC_OK;
 }
 
-static rnnc_status run_layer(rnnc_device *device, const rnnc_layer_call *call)
+/// Draws the factors of what R multiplies.
+static void draw_scales(rnnc_device *device, const rnnc_layer_desc *layer, rnnc_layer_call *call)
 {
-    if (device->options.module->layers[call->layer].kind == RNNC_LAYER_EMBEDDING) {
+    const int64_t size = recurrent_size(layer);
+    for (int64_t row = 0; row < call->batch; row++)
+        for (int64_t unit = 0; unit < size; unit++)
+            device->scales[row * size + unit] = rnn_dropout_scale(
+                device->seed, (unsigned)unit, (unsigned)row, 2 * (unsigned)layer->dropout_index + 1,
+                0, layer->recurrent_dropout);
+    call->recurrent_scale = device->scales;
+}
+
+static rnnc_status run_layer(rnnc_device *device, rnnc_layer_call *call)
+{
+    const rnnc_layer_desc *layer = &device->options.module->layers[call->layer];
+    if (layer->kind == RNNC_LAYER_CELL)
+        rnnc_order_apply(&device->order, layer, call);
+    if (layer->recurrent_dropout > 0)
+        draw_scales(device, layer, call);
+    if (layer->kind == RNNC_LAYER_EMBEDDING) {
         rnnc_status status = check_tokens(device, call);
         if (status != RNNC_OK)
             return status;
@@ -157,12 +220,21 @@ static rnnc_status run_layer(rnnc_device *device, const rnnc_layer_call *call)
                           .x_step_stride = call->x_step_stride,
                           .y_row_stride = call->y_row_stride,
                           .y_step_stride = call->y_step_stride,
+                          .order = call->order,
+                          .rows = call->rows,
+                          .recurrent_scale = call->recurrent_scale,
+                          .mask = device->order.mask,
+                          .seed = device->seed,
                           .packed = device->layers[call->layer].packed,
                           .scratch = device->scratch,
                           .batch = call->batch,
                           .timesteps = call->timesteps};
     memcpy(args.states, call->states, sizeof args.states);
     device->layers[call->layer].code->run(&args);
+    if (masks(layer))
+        rnnc_order_change(&device->order);
+    if (layer->kind == RNNC_LAYER_CELL)
+        rnnc_order_fill(&device->order, layer, call);
     return RNNC_OK;
 }
 
@@ -171,19 +243,24 @@ static rnnc_status cpu_run_layers(rnnc_device *device, rnnc_layer_call *calls, i
     rnnc_status status = RNNC_OK;
     for (int i = 0; i < count && status == RNNC_OK; i++)
         status = run_layer(device, &calls[i]);
+    const rnnc_layer_desc *last = &device->options.module->layers[calls[count - 1].layer];
+    if (last->kind == RNNC_LAYER_CELL && !last->sequence_out)
+        device->order.kind = RNNC_MASKING_NONE;
     return status;
 }
 
 static rnnc_status cpu_set_masking(rnnc_device *device, rnnc_masking masking)
 {
-    (void)device, (void)masking;
-    return RNNC_OK;
+    const rnnc_device_options *options = &device->options;
+    return masking == RNNC_MASKING_NONE ? RNNC_OK
+                                        : rnnc_order_open(&device->order, options->max_batch,
+                                                          options->max_timesteps, options->error);
 }
 
 static rnnc_status cpu_begin_run(rnnc_device *device, const rnnc_run_inputs *inputs)
 {
-    (void)device, (void)inputs;
-    return RNNC_OK;
+    device->seed = inputs->seed;
+    return rnnc_order_begin(&device->order, inputs, device->self_masking, device->options.error);
 }
 
 static rnnc_status cpu_fill(rnnc_device *device, float *to, float value, size_t count)

@@ -20,17 +20,25 @@ static void rnn_pack_weights(const float *const weights[RNNC_WEIGHT_COUNT], void
     (void)weights, (void)packed;
 }
 
-static void rnn_run(const rnnc_cpu_args *args)
+RNN_INLINE void rnn_apply(const float *x, float *y)
 {
-    const float *x = args->x;
-    const int64_t count = args->batch * args->timesteps * RNN_OUTPUTS;
-    for (int64_t i = 0; i < count; i += RNN_LANES) {
+    for (int64_t i = 0; i < RNN_OUTPUTS; i += RNN_LANES) {
         rnn_f value = {0};
-        size_t bytes = sizeof(float) * (size_t)(count - i < RNN_LANES ? count - i : RNN_LANES);
+        const int64_t left = RNN_OUTPUTS - i;
+        const size_t bytes = sizeof(float) * (size_t)(left < RNN_LANES ? left : RNN_LANES);
         memcpy(&value, x + i, bytes);
         value = rnn_activation(value);
-        memcpy(args->y + i, &value, bytes);
+        memcpy(y + i, &value, bytes);
     }
+}
+
+static void rnn_run(const rnnc_cpu_args *args)
+{
+    for (int64_t row = 0; row < args->batch; row++)
+        for (int64_t step = 0; step < args->timesteps; step++)
+            rnn_apply((const float *)args->x + row * args->x_row_stride +
+                          step * args->x_step_stride,
+                      args->y + row * args->y_row_stride + step * args->y_step_stride);
 }
 
 RNN_DEFINE_CODE(0)

@@ -27,6 +27,9 @@
 #define RNN_PHASE_FLOATS RNN_MATRIX_FLOATS(1 * RNN_PADDED(64), 64)
 #define RNN_PRODUCT_GATES 1
 #define RNN_PRODUCT_UNITS 64
+#define RNN_OPERAND_UNITS 64
+#define RNN_HEADS 1
+#define RNN_NORM_PHASES(PHASE)
 
 RNN_INLINE void rnn_phase0(const rnn_f *input, const rnn_f *product, const rnn_f *bias,
                            const rnn_f *recurrent_bias, const rnn_f *parameter, const rnn_f *state,

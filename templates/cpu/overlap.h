@@ -84,7 +84,7 @@ static __attribute__((noinline, unused)) void rnn_tile_run(const rnn_tile *tile)
 typedef struct {
     const float *matrix, *x;
     float *y;
-    int64_t depth, width, next, count;
+    int64_t depth, x_stride, width, next, count;
 } rnn_ahead;
 
 RNN_INLINE rnn_tile rnn_ahead_take(rnn_ahead *ahead)
@@ -95,7 +95,7 @@ RNN_INLINE rnn_tile rnn_ahead_take(rnn_ahead *ahead)
                       .x = ahead->x,
                       .y = ahead->y + number / 2 * RNN_WIDTH + half,
                       .depth = ahead->depth,
-                      .x_stride = ahead->depth,
+                      .x_stride = ahead->x_stride,
                       .y_stride = ahead->width};
 }
 

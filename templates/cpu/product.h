@@ -119,15 +119,16 @@ RNN_INLINE void rnn_product(const float *matrix, int64_t panels, int64_t depth, 
 }
 
 /// Packs `gates` blocks of `units` rows of a row-major matrix, block g taken from row
-/// gate_rows[g] * units, each padded to whole vectors. The packed matrix is zeroed before.
+/// gate_rows[g] * gate_units, each padded to whole vectors. The packed matrix is zeroed before.
 static __attribute__((unused)) void rnn_pack(const float *matrix, const int *gate_rows, int gates,
-                                             int64_t units, int64_t depth, float *packed)
+                                             int64_t gate_units, int64_t units, int64_t depth,
+                                             float *packed)
 {
     for (int gate = 0; gate < gates; gate++)
         for (int64_t unit = 0; unit < units; unit++) {
             int64_t output = gate * RNN_PADDED(units) + unit;
             float *to = packed + output / RNN_WIDTH * RNN_WIDTH * depth + output % RNN_WIDTH;
-            const float *from = matrix + (gate_rows[gate] * units + unit) * depth;
+            const float *from = matrix + (gate_rows[gate] * gate_units + unit) * depth;
             for (int64_t k = 0; k < depth; k++)
                 to[k * RNN_WIDTH] = from[k];
         }

@@ -27,4 +27,16 @@ RNN_PHILOX_INLINE void rnn_philox(unsigned int counter[4], unsigned int key0, un
     }
 }
 
+/* 0, or 1 / (1 - rate): what dropout multiplies element `unit` of `row` by. `stream` tells the
+ * layer, twice its number and 1 more for the recurrent operand; `time` is 0 where one draw holds
+ * for all steps. Kept where the first word is at least rate * 2^32. */
+RNN_PHILOX_INLINE float rnn_dropout_scale(unsigned long long seed, unsigned int unit,
+                                          unsigned int row, unsigned int stream, unsigned int time,
+                                          float rate)
+{
+    unsigned int counter[4] = {unit, row, stream, time};
+    rnn_philox(counter, (unsigned int)seed, (unsigned int)(seed >> 32));
+    return (double)counter[0] >= (double)rate * 4294967296.0 ? 1.0f / (1.0f - rate) : 0.0f;
+}
+
 #endif
