@@ -2,9 +2,9 @@
 # Runs the GPU suite of an existing build: scripts/test_gpu.sh [BUILD] [--sanitize]
 #
 # Needs a GPU and CUDA's libraries, no compiler and no cmake. BUILD (default: build) holds the
-# programs and gpu_modules/ or gpu_modules.tar.gz, its archive, which
+# programs and gpu_modules/ or gpu_modules.tar.xz, its archive, which
 # `ninja -C BUILD gpu_modules` compiles on any machine. With --sanitize, compute-sanitizer (from
-# PATH, or $COMPUTE_SANITIZER) watches a small part of the matrix for memory faults and races.
+# PATH, or $COMPUTE_SANITIZER) watches a part of the matrix for memory faults and races.
 # Logs are left in BUILD/gpu_*.log.
 # Exit 0: all passed; 1: not; 77: there is no GPU here.
 set -u
@@ -22,8 +22,10 @@ if [ ! -e /dev/nvidiactl ] && ! nvidia-smi -L >/dev/null 2>&1; then
     exit 77
 fi
 modules=$build/gpu_modules
-if [ ! -d "$modules" ] && [ -f "$modules.tar.gz" ]; then
-    tar -xzf "$modules.tar.gz" -C "$build"
+if [ ! -d "$modules" ] && [ -f "$modules.tar.xz" ]; then # tar needs xz beside it
+    tar -xJf "$modules.tar.xz" -C "$build" 2>/dev/null ||
+        python3 -m tarfile -e "$modules.tar.xz" "$build" ||
+        (cd "$build" && cmake -E tar xf gpu_modules.tar.xz)
 fi
 if [ ! -f "$modules/shakespeare.so" ]; then
     echo "$modules holds no modules: run \`ninja -C $build gpu_modules\` where there is a compiler"
@@ -89,7 +91,8 @@ sanitized() {
         add "$1" 0 0 1
         return
     fi
-    parts="cifg_lstm-H7- gru_before-H75- slstm-H7- lstmp-H7- stack-text"
+    parts="cifg_lstm-H1- gru_before-H64- slstm-H7- lstmp-H7- stack-text
+        heads-slstm concat-lstm-gru backwards-gru mask-zero drops-heads stack-both"
     for part in $parts; do
         (
             "$sanitizer" --tool "$1" --error-exitcode 9 "$build/tests/conform/conform" \
@@ -100,6 +103,7 @@ sanitized() {
     done
     wait
     for part in $parts; do
+        cp "$folder/$1.$part" "$build/gpu_$1_$part.log"
         if [ "$(cat "$folder/$1.$part.code")" -eq 0 ]; then
             add "$1 $part" 1 0 0
         else
@@ -109,9 +113,19 @@ sanitized() {
     done
 }
 
-suite conform "$build/tests/conform/conform" --run "$modules" --device cuda
+conform="$build/tests/conform/conform --run $modules --device cuda"
+# shellcheck disable=SC2086 # words
+{
+    suite conform $conform
+    suite random $conform --random 12
+    for part in lstm-H130- gru_before-H64- concat-lstm-half stack-both; do
+        suite "repeat_$part" $conform --filter "$part" --repeat 1000 --load
+    done
+}
 suite probes "$build/tests/conform/probes" --run "$modules"
-suite capture "$build/tests/capture" "$modules"/lstm-*float32.so "$modules"/gru_before-*float16.so
+suite capture "$build/tests/capture" "$modules"/lstm-*float32.so "$modules"/gru_before-*float16.so \
+    "$modules"/concat-*.so "$modules"/backwards-gru.so "$modules"/stack-both.so \
+    "$modules"/masking.so "$modules"/drops.so "$modules"/heads-lstm.so
 suite rows "$build/tests/rows" "$modules"/rows_*.so
 score
 if [ -n "$sanitize" ]; then

@@ -41,8 +41,10 @@ enum { ACTIVATIONS = sizeof activations / sizeof *activations, GROUP = 4 };
 static void add_shape(Case *of, int64_t batch, int64_t timesteps, bool has_initial,
                       SampleMasking masking)
 {
-    const bool strided = false;
-    of->shapes[of->shape_count++] = (SampleShape){batch, timesteps, has_initial, masking, strided};
+    const bool strided = of->shape_count % 5 == 2;
+    const int64_t fixed = of->network.batch;
+    of->shapes[of->shape_count++] =
+        (SampleShape){fixed ? fixed : batch, timesteps, has_initial, masking, strided};
 }
 
 void case_add_shapes(Case *of)
@@ -52,6 +54,12 @@ void case_add_shapes(Case *of)
         for (int t = 0; t < 4; t++)
             add_shape(of, batches[b], b == 2 && t == 3 ? 33 : timesteps[t], (b + t) % 2 == 0,
                       SAMPLE_PLAIN);
+    add_shape(of, 6, 14, true, SAMPLE_MASK);
+    add_shape(of, 32, 2, false, SAMPLE_MASK);
+    if (of->network.own_mask)
+        return;
+    add_shape(of, 6, 14, false, SAMPLE_LENGTHS);
+    add_shape(of, 32, 2, true, SAMPLE_LENGTHS);
 }
 
 Case *case_add(Arena *arena, Cases *cases, const char *name, const char *label,
@@ -137,11 +145,12 @@ static bool wanted(CaseSet set, int cell, int h, int i, int precision)
 {
     if (set == CASES_FULL)
         return true;
-    // A small, a large and the largest size in float32, inputs in turn; a taste of the others.
-    const bool sizes = h == cell % 2 || h == 2 + (cell + 1) % 2 || h == 4;
+    // A small and a large size in float32, inputs in turn; a taste of the others, which on the CPU
+    // are float32 too.
     if (set == CASES_QUICK)
         return (cell + h) % INPUTS == i &&
-               (precision == 0 ? sizes : h == (cell + precision) % 3 && cell % 3 == 1);
+               (precision == 0 ? h == cell % 2 || h == 2 + cell % 3 : cell == precision && h == 3);
+    const bool sizes = h == cell % 2 || h == 2 + (cell + 1) % 2 || h == 4;
     // GPU: I = 1 differs from I = 3 on the CPU only, the input product is a library's. The larger
     // sizes, of which one is odd, stand for tf32 and 16 bit.
     return (cell + h) % 2 + 1 == i && (precision == 0 ? sizes : h == 3 + (cell + precision) % 2);
@@ -158,6 +167,7 @@ Cases cases_make(Arena *arena, CaseSet set)
                         add_cell(arena, &cases, cell, h, i, precisions[precision]);
     add_activations(arena, &cases, "float32");
     add_stacks(arena, &cases, "float32");
+    cases_add_options(arena, &cases);
     for (int k = 0; k < cases.count; k++)
         case_add_shapes(&cases.items[k]);
     return cases;

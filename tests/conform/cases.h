@@ -6,7 +6,7 @@
 #include "conform/network.h"
 
 typedef enum {
-    CASES_QUICK, ///< every cell in three sizes, I in turn; float32 and a taste of the others
+    CASES_QUICK, ///< every cell in two sizes, I in turn; float32 and a taste of the others
     CASES_FULL,  ///< every cell x H x I x precision
     CASES_GPU    ///< what is carried to a GPU machine: a few sizes of every cell and precision
 } CaseSet;

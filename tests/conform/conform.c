@@ -124,13 +124,14 @@ static void run_variants(Arena *arena, Run *run, int index, const Sample *sample
     int failed = 0;
     for (int v = 0; v < run->variant_count; v++) {
         const char *variant = run->variants[v];
+        const bool is_cudnn = variant && strcmp(variant, "cudnn") == 0; // its kernels go by batch
         const CheckRequest request = {
             .network = network,
             .module_path = module_path(arena, run, network),
             .device = run->options.device,
             .variant = variant,
             .required = !variant || strcmp(variant, "stepwise") == 0,
-            .rows = !network->drops && !network->batch && !run->options.brief,
+            .rows = !network->drops && !network->batch && !run->options.brief && !is_cudnn,
             .chunks = takes_parts(network),
             .stateful = network->batch > 0,
             .repeats = run->options.repeats,

@@ -40,7 +40,7 @@ typedef struct {
 typedef struct {
     const char *id, *cell, *precision, *convention;
     ReferenceActivation activations[3];
-    int64_t inputs, units, batch, timesteps;
+    int64_t inputs, units, heads, batch, timesteps;
     int depth; ///< of a stack; 0: one layer
     NetworkDirection direction;
     NetworkMerge merge;
@@ -108,6 +108,7 @@ static void make_network(Arena *arena, const Probe *probe, Network *out)
                      .bias = !probe->no_bias};
     NetworkCell cell = {.cell = probe->cell,
                         .units = probe->units,
+                        .heads = probe->heads,
                         .clip = probe->clip,
                         .direction = probe->direction,
                         .merge = probe->merge,

@@ -289,6 +289,8 @@ rnnc_status runner_run(Runner *runner, const RunnerInput *input, float *const *y
     if (status == RNNC_OK && !input->carries)
         status = rnnc_state_reset(runner->session);
     if (status == RNNC_OK)
+        status = rnnc_set_seed(runner->session, input->seed);
+    if (status == RNNC_OK)
         status = write_inputs(runner, input, final);
     if (status == RNNC_OK)
         status = rnnc_run(runner->session);

@@ -1,5 +1,6 @@
 // Samples: inputs, masks, lengths and initial states drawn from the network's name and the shape,
 // carried through the reference layer by layer.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +80,22 @@ static void draw_lengths(Sample *sample, uint64_t *seed)
         const int64_t any = (int64_t)random_uniform(seed, 0.0, (double)timesteps + 1.0);
         const int64_t kinds[] = {any, timesteps, 0, 1};
         sample->lengths[row] = (int32_t)kinds[(row + first) % 4];
+    }
+}
+
+/// Steps that are not taken hold NaN, which must not reach anything.
+static void poison_input(const Network *network, Sample *sample, double *exact)
+{
+    const int64_t batch = sample->shape.batch, timesteps = sample->shape.timesteps;
+    for (int64_t step = 0; exact && step < batch * timesteps; step++) {
+        const bool masked = sample->mask && !sample->mask[step];
+        const bool beyond =
+            sample->lengths && step % timesteps >= sample->lengths[step / timesteps];
+        for (int64_t k = 0; (masked || beyond) && k < network->inputs; k++) {
+            const int64_t at = step * network->inputs + k;
+            exact[at] = NAN;
+            ((float *)sample->x)[at] = NAN;
+        }
     }
 }
 
@@ -325,6 +342,7 @@ void sample_make(const Network *network, const SampleShape *shape, Sample *out)
         draw_mask(out, &seed);
     if (shape->masking == SAMPLE_LENGTHS)
         draw_lengths(out, &seed);
+    poison_input(network, out, flow.data);
     flow.lengths = out->lengths;
     if (out->mask) {
         flow.mask = allocate((size_t)(batch * timesteps));
