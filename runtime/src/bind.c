@@ -105,17 +105,35 @@ static rnnc_status check_device(rnnc_session *session, const rnnc_tensor_info *i
                           session->ops->name(session->device));
 }
 
+/// The first layer that keeps its states from run to run, or NULL.
+static const rnnc_layer_desc *stateful_layer(const rnnc_module_desc *desc)
+{
+    for (int32_t i = 0; i < desc->layer_count; i++)
+        if (desc->layers[i].stateful)
+            return &desc->layers[i];
+    return NULL;
+}
+
+/// A dimension that the module fixes.
+static rnnc_status refuse_dim(rnnc_session *session, const rnnc_tensor_info *info, int32_t index,
+                              int64_t found)
+{
+    const rnnc_layer_desc *stateful =
+        rnnc_tensor_axes(session->desc, info).batch == index ? stateful_layer(session->desc) : NULL;
+    return rnnc_error_set(
+        &session->error, RNNC_INVALID_ARGUMENT, "%s: dimension %d is %lld, expected %lld%s%s%s",
+        info->name, (int)index, (long long)found, (long long)info->dims[index],
+        stateful ? ": layer '" : "", stateful ? stateful->name : "",
+        stateful ? "' is stateful, and the model is compiled for that batch" : "");
+}
+
 static rnnc_status check_dim(rnnc_session *session, const rnnc_tensor_info *info, int32_t index,
                              int64_t found)
 {
     int64_t wanted = info->dims[index];
     bool is_batch = wanted == RNNC_DIM_BATCH;
     if (!is_batch && wanted != RNNC_DIM_TIME)
-        return found == wanted
-                   ? RNNC_OK
-                   : rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
-                                    "%s: dimension %d is %lld, expected %lld", info->name,
-                                    (int)index, (long long)found, (long long)wanted);
+        return found == wanted ? RNNC_OK : refuse_dim(session, info, index, found);
     int64_t most = is_batch ? session->max_batch : session->max_timesteps;
     if (found >= 1 && found <= most)
         return RNNC_OK;

@@ -201,6 +201,8 @@ START_TEST(null_is_refused_everywhere)
         rnnc_state_set(session, "l0/h", NULL, 4 * H),
         rnnc_state_set(session, NULL, memory, 1),
         rnnc_state_reset(NULL),
+        rnnc_set_seed(NULL, 1),
+        rnnc_module_streaming(module, NULL),
         rnnc_device_alloc(NULL, 4, &block),
         rnnc_device_alloc(session, 4, NULL),
         rnnc_device_write(session, NULL, memory, 4),
@@ -382,6 +384,55 @@ START_TEST(rows_do_not_depend_on_the_batch)
 }
 END_TEST
 
+/// Row `row` of a batch, and the same row alone, in sessions of their own.
+static void check_size(int64_t batch, int64_t timesteps, int64_t row)
+{
+    rnnc_module *module = fixture_module("plain.so");
+    rnnc_session *session = fixture_session(module, batch, timesteps);
+    rnnc_session *single = fixture_session(module, 1, timesteps);
+    const size_t inputs = (size_t)(timesteps * I), outputs = (size_t)(timesteps * H);
+    float *from = malloc((size_t)batch * inputs * sizeof *from);
+    float *to = malloc((size_t)batch * outputs * sizeof *to);
+    float *alone = malloc(outputs * sizeof *alone);
+    fixture_fill(from, (size_t)batch * inputs, 11);
+    ck_assert_int_eq(fixture_bind(session, "x", from, batch, timesteps, I), RNNC_OK);
+    ck_assert_int_eq(fixture_bind(session, "y", to, batch, timesteps, H), RNNC_OK);
+    ck_assert_int_eq(fixture_bind(single, "x", from + (size_t)row * inputs, 1, timesteps, I),
+                     RNNC_OK);
+    ck_assert_int_eq(fixture_bind(single, "y", alone, 1, timesteps, H), RNNC_OK);
+    fixture_run(session);
+    fixture_run(single);
+    ck_assert_mem_eq(to + (size_t)row * outputs, alone, outputs * sizeof *alone);
+    ck_assert_float_ne(alone[outputs - 1], 0);
+    rnnc_session_destroy(session);
+    rnnc_session_destroy(single);
+    rnnc_module_close(module);
+    free(from);
+    free(to);
+    free(alone);
+}
+
+/// One module serves every size; beyond 65535 rows and 65535 steps too.
+START_TEST(any_batch_and_any_number_of_steps)
+{
+    static const int64_t sizes[][2] = {{1, 1}, {70000, 1}, {1, 70000}, {6464, 3}, {65537, 2}};
+    check_size(sizes[_i][0], sizes[_i][1], sizes[_i][0] - 1);
+}
+END_TEST
+
+START_TEST(a_stateful_model_has_its_batch)
+{
+    rnnc_module *module = fixture_module("kept.so");
+    rnnc_session *session = fixture_session(module, 2, 4);
+    ck_assert_int_eq(fixture_bind(session, "x", memory, 3, 4, I), RNNC_INVALID_ARGUMENT);
+    ck_assert_str_eq(rnnc_session_error(session),
+                     "x: dimension 0 is 3, expected 2: layer 'a' is stateful, and the model is "
+                     "compiled for that batch");
+    rnnc_session_destroy(session);
+    rnnc_module_close(module);
+}
+END_TEST
+
 START_TEST(stateful_layers_carry_their_state)
 {
     enum { STEPS = 20, PART = 5, LAST = 3 };
@@ -554,6 +605,8 @@ int main(void)
     tcase_add_test(tests, token_outside_of_the_table);
     tcase_add_loop_test(tests, run_gives_the_equations, 0, 4);
     tcase_add_test(tests, rows_do_not_depend_on_the_batch);
+    tcase_add_loop_test(tests, any_batch_and_any_number_of_steps, 0, 5);
+    tcase_add_test(tests, a_stateful_model_has_its_batch);
     tcase_add_test(tests, stateful_layers_carry_their_state);
     tcase_add_test(tests, states_can_be_bound_and_set);
     tcase_add_test(tests, a_bound_state_has_its_own_rows);
