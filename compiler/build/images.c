@@ -73,7 +73,6 @@ static void print_layer(Arena *arena, const Plan *plan, int layer_index, Images 
 /// them.
 static int add_sequence_image(Arena *arena, const Model *model, Images *images)
 {
-    static const char skeleton[] = "cuda/sequence.cu";
     bool is_needed = false;
     for (int i = 0; i < model->layer_count; i++) {
         const LayerKind kind = model->layers[i].kind;
@@ -81,8 +80,8 @@ static int add_sequence_image(Arena *arena, const Model *model, Images *images)
                      kind == LAYER_MASKING || kind == LAYER_MERGE;
     }
     Text stub = {.arena = arena};
-    if (is_needed && template_find(skeleton))
-        text_addf(&stub, "#include \"%s\"\n", skeleton);
+    if (is_needed)
+        text_add(&stub, "#include \"cuda/sequence.cu\"\n");
     return add_image(arena, images, "sequence", &stub);
 }
 
