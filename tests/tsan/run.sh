@@ -20,8 +20,9 @@ if ! "$folder/empty" 2> "$folder/log"; then
 fi
 
 # shellcheck disable=SC2046 # the sources' names have no spaces
-"$compiler" -std=gnu17 -fsanitize=thread -O1 -g -I"$root/runtime/include" -I"$root/runtime/src" -I"$root/templates" \
-    -I"$dlpack" -DRNNC_VERSION="\"$version\"" -o "$folder/sessions" "$here/sessions.c" \
+"$compiler" -std=gnu17 -fsanitize=thread -O1 -g -I"$root/runtime/include" \
+    -I"$root/runtime/src" -I"$root/templates" -I"$dlpack" -DRNNC_VERSION="\"$version\"" \
+    -o "$folder/sessions" "$here/sessions.c" \
     $(find "$root/runtime/src" -name '*.c') -ldl -lm -lpthread
 if "$folder/sessions" race > "$folder/log" 2>&1; then
     echo "the sanitizer does not see a race that is there"
