@@ -33,7 +33,7 @@ static const struct {
     {"softmax", "it divides by a sum over all units"},
     {"log_softmax", "it subtracts a sum over all units"},
     {"softmin", "it divides by a sum over all units"},
-    {"layer_norm", "it needs the mean and variance over all units"},
+    {"layer_norm", "it needs the mean and variance over all units; a cell file may call it"},
     {"batch_norm", "it needs statistics over the batch"},
     {"rms_norm", "it needs the mean square over all units"},
     {"norm", "it is a sum over all units"},

@@ -108,7 +108,7 @@ void cell_print_table(Arena *arena, Text *out)
 {
     size_t count;
     const char *const *names = cell_names(arena, &count);
-    text_addf(out, "%-14s %-10s %-28s %-6s %s\n", "name", "states", "gates", "phases", "title");
+    text_addf(out, "%-16s %-10s %-37s %-6s %s\n", "name", "states", "gates", "phases", "title");
     for (size_t i = 0; i < count; i++) {
         CellBinding binding = {.use_bias = true};
         const Cell *cell =
@@ -121,7 +121,7 @@ void cell_print_table(Arena *arena, Text *out)
         print_gates("", &cell->W, &gates);
         print_gates("; rb ", &cell->rb, &gates);
         print_gates("; p ", &cell->p, &gates);
-        text_addf(out, "%-14s %-10s %-28s %-6d %s\n", names[i], text_string(&states),
+        text_addf(out, "%-16s %-10s %-37s %-6d %s\n", names[i], text_string(&states),
                   text_string(&gates), cell->phase_count, cell->title);
     }
     text_add(out, "A cell of your own: a path that ends in .cell (docs/cells.md).\n");

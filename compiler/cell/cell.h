@@ -8,10 +8,11 @@
 //
 // Products with x (W.k*x) do not depend on the state: they are computed for all steps beforehand.
 //
-// layer_norm(v) = (v - mean) / sqrt(variance + 1e-5), taken over the H units of v; where v is a
-// product itself, over the stack of all products of that matrix and operand in a layer_norm (Ba et
-// al. 2016 normalise the stacked pre-activations). So a phase may need the mean and variance of
-// vectors, its norms, which are taken between its product and its pointwise function.
+// layer_norm(v) = (v - mean) / sqrt(variance + 1e-5), taken over the units of v (of P*v: over the
+// projection's); where v is a product itself, over the stack of all products of that matrix and
+// operand in a layer_norm (Ba et al. 2016 normalise the stacked pre-activations). So a phase may
+// need the mean and variance of vectors, its norms, which are taken between its product and its
+// pointwise function.
 #ifndef RNNC_CELL_CELL_H
 #define RNNC_CELL_CELL_H
 
@@ -49,6 +50,8 @@ typedef struct {
 typedef struct {
     int members[CELL_GATES_MAX];
     int member_count;
+    int number;    ///< in the cell: its OP_STATISTICs are 2*number and 2*number + 1
+    bool is_stack; ///< of products as they stand
 } CellNorm;
 
 typedef struct {
@@ -67,7 +70,7 @@ typedef struct {
 /// Leaves of the graph and what Node.index means: OP_INPUT (W gate), OP_PRODUCT (gate of R, or
 /// CELL_GATES_MAX for P), OP_BIAS (b gate), OP_RECURRENT_BIAS (rb gate),
 /// OP_PARAMETER (p gate), OP_STATE (state, value before the step), OP_STATISTIC (2n: mean, 2n + 1:
-/// 1 / sqrt(variance + 1e-5) of norm n of the phase that reads it).
+/// 1 / sqrt(variance + 1e-5) of norm n of the cell, which one phase takes and alone reads).
 typedef struct {
     const char *name, *title;
     const Source *source;
@@ -79,8 +82,11 @@ typedef struct {
     int phase_count;
     CellCarry *carries;
     int carry_count;
+    CellNorm *norms; ///< by number; those of a phase are copies
+    int norm_count;
     Graph graph;
     int product_operands[CELL_GATES_MAX + 1]; ///< node that each product multiplies, by its index
+    bool is_gain[CELL_GATES_MAX];             ///< gates of p that multiply a layer_norm
     bool is_builtin;                          ///< from templates/cells, not a user's file
     Activation activation, recurrent_activation, output_activation; ///< as bound
 } Cell;
@@ -129,7 +135,8 @@ void cell_print(const Cell *cell, Text *out);
 /// state or carry. Only entries that the phase reads are read; all that it owns are written. The
 /// text uses rnn_f, rnn_const(c), rnn_select(cond, a, b), rnn_exp, rnn_tanh, ... of the target's
 /// prelude. A function whose arrays have constant indices compiles to registers. For a phase with
-/// norms it also prints what they are taken of, the members of one norm after those of another:
+/// norms it also prints what they are taken of, the members of one norm after those of another;
+/// statistic[2n] and [2n + 1] are those of the phase's n-th norm:
 ///     RNN_INLINE void rnn_members0(<the same, up to carry_in>, rnn_f *member)
 void cell_print_pointwise(const Cell *cell, Text *out);
 

@@ -3,6 +3,7 @@
 // the last reading found until nothing changes; only the last reading's faults are reported.
 #include "cell/cell_parse.h"
 
+#include "cell/cell_norm.h"
 #include "cell/expression.h"
 
 enum { NAMES_MOST = 512 };
@@ -34,7 +35,8 @@ typedef struct {
 
 static const char *const families[] = {"W", "R", "P", "b", "rb", "p"};
 static const char *const bound_functions[] = {"activation", "recurrent_activation",
-                                              "output_activation"};
+                                              "output_activation", "layer_norm"};
+enum { FUNCTION_COUNT = sizeof bound_functions / sizeof *bound_functions };
 
 static bool is_reserved(const char *name)
 {
@@ -175,7 +177,9 @@ static Value leaf_value(Reader *reader, Op op, int index, int domain, Span span)
     if (index < 0)
         return expression_poison(span);
     Node node = {.op = op, .index = index, .span = span};
-    return expression_value(graph_add(reader->parser.graph, node), domain, span);
+    Value value = expression_value(graph_add(reader->parser.graph, node), domain, span);
+    value.origin = op == OP_INPUT || op == OP_PRODUCT ? ORIGIN_PRODUCT : ORIGIN_OTHER;
+    return value;
 }
 
 static Value input_product(Reader *reader, const Token *gate, const Value *operand)
@@ -212,6 +216,7 @@ static bool enter_operand(Reader *reader, int index, Span span, const Value *ope
     Value *known = &reader->operands[index];
     if (known->kind == VALUE_POISON) {
         *known = *operand;
+        reader->cell->product_operands[index] = operand->node;
         return true;
     }
     if (known->node == operand->node)
@@ -300,25 +305,41 @@ static Value cell_gate(Parser *parser, const Token *name, const Token *gate, con
     return expression_poison(name->span);
 }
 
+static Value layer_norm(Reader *reader, const Token *name, const Value *argument, int domain)
+{
+    if (domain == DOMAIN_ANY) {
+        diag_add(reader->parser.diags, DIAG_E0308, argument->span,
+                 "'layer_norm' takes a vector, not a number");
+        return expression_poison(name->span);
+    }
+    const bool is_product = argument->origin == ORIGIN_PRODUCT;
+    return expression_value(cell_layer_norm(reader->cell, argument->node, is_product), domain,
+                            name->span);
+}
+
 static bool cell_call(Parser *parser, const Token *name, const Value *arguments, int count,
                       Value *out)
 {
-    const CellBinding *binding = ((Reader *)parser->context)->binding;
-    const Activation *bound[] = {&binding->activation, &binding->recurrent_activation,
-                                 &binding->output_activation};
-    size_t which = 0;
-    while (which < 3 && !text_equal(bound_functions[which], name->text))
+    Reader *reader = parser->context;
+    const CellBinding *binding = reader->binding;
+    const Activation *bound[FUNCTION_COUNT] = {&binding->activation, &binding->recurrent_activation,
+                                               &binding->output_activation};
+    int which = 0;
+    while (which < FUNCTION_COUNT && !text_equal(bound_functions[which], name->text))
         which++;
-    if (which == 3)
+    if (which == FUNCTION_COUNT)
         return false;
     *out = expression_poison(name->span);
     int domain;
-    if (count != 1) {
+    if (count != 1)
         diag_add(parser->diags, DIAG_E0308, name->span, "'%s' takes one argument, not %d",
                  name->text, count);
-    } else if (expression_check(parser, arguments, 1, &domain)) {
+    else if (!expression_check(parser, arguments, 1, &domain))
+        out->domain = arguments[0].domain;
+    else if (bound[which])
         *out = expression_activate(parser, bound[which], &arguments[0], domain, name->span);
-    }
+    else
+        *out = layer_norm(reader, name, &arguments[0], domain);
     return true;
 }
 
@@ -457,10 +478,10 @@ static Value coupled(Reader *reader, const Token *name, Value value)
     Graph *graph = reader->parser.graph;
     const Local *input = find_local(reader, "i");
     if (!reader->binding->input_forget || !text_equal(name->text, "f") ||
-        value.kind != VALUE_NODE || !input || !input->value.is_activation)
+        value.kind != VALUE_NODE || !input || input->value.origin != ORIGIN_ACTIVATION)
         return value;
     int node = graph_op(graph, OP_SUB, graph_constant(graph, 1), input->value.node, 0);
-    if (!value.is_activation && value.node != node)
+    if (value.origin != ORIGIN_ACTIVATION && value.node != node)
         return value;
     reader->is_coupled = true;
     reader->forgotten = value.node;
@@ -523,6 +544,9 @@ static void mark(const Reader *reader, bool *reached, int node)
         mark(reader, reached, at->args[i]);
     if (at->op == OP_PRODUCT)
         mark(reader, reached, reader->operands[at->index].node);
+    const CellNorm *norm = at->op == OP_STATISTIC ? &reader->cell->norms[at->index / 2] : NULL;
+    for (int i = 0; norm && i < norm->member_count; i++)
+        mark(reader, reached, norm->members[i]);
 }
 
 static void check_use(Reader *reader)
@@ -545,7 +569,8 @@ static void check_use(Reader *reader)
     }
     for (int i = 0; i < graph->count && !any; i++) {
         const Node *node = &graph->nodes[i];
-        bool is_weight = op_arity(node->op) == 0 && node->op != OP_CONST && node->op != OP_STATE;
+        bool is_weight = op_arity(node->op) == 0 && node->op != OP_CONST && node->op != OP_STATE &&
+                         node->op != OP_STATISTIC;
         if (is_weight && !reached[i])
             diag_add(parser->diags, DIAG_E0309, node->span, "this gate is not used");
     }
@@ -577,20 +602,20 @@ static void check_coupling(Reader *reader)
     const Local *input = find_local(reader, "i"), *forget = find_local(reader, "f");
     if (input && forget)
         diag_note(diag, forget->span, "%s",
-                  forget->value.is_activation && input->value.is_activation
+                  forget->value.origin == ORIGIN_ACTIVATION &&
+                          input->value.origin == ORIGIN_ACTIVATION
                       ? "f is defined here, before i"
                       : "i and f are not what an activation gives, so they are no gates");
     diag_help(diag, "remove it; lstm, lstmp, peephole_lstm and layer_norm_lstm have both gates");
 }
 
-/// Writes what was read into the cell: next values and product operands.
+/// Writes what was read into the cell.
 static void finish(Reader *reader)
 {
     Cell *cell = reader->cell;
     for (int i = 0; i < cell->state_count; i++)
         cell->states[i].next = reader->next[i].node;
-    for (int i = 0; i <= CELL_GATES_MAX; i++)
-        cell->product_operands[i] = reader->operands[i].node;
+    cell_find_gains(cell);
 }
 
 /// One reading with the states' sizes as given; returns the sizes found in `out_domains`.
@@ -611,7 +636,7 @@ static Cell *read_cell(Arena *arena, Diags *diags, const Source *source, const C
                             .call = cell_call,
                             .names = reader->names,
                             .functions = bound_functions,
-                            .function_count = 3,
+                            .function_count = FUNCTION_COUNT,
                             .clip = binding->clip};
     reader->forgotten = -1;
     size_t errors = diags_error_count(diags);

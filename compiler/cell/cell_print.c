@@ -1,5 +1,6 @@
 // Printing: the schedule as text, and the pointwise functions as C. A value is declared by its own
 // name, or as t<number> where it is read more than once; what is read once stands in its place.
+#include <assert.h>
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@ typedef struct {
     const char **names;                ///< declared names
     int positions[CELL_GATES_MAX + 1]; ///< of a product in this phase's rows
     bool reads[OP_COUNT];              ///< leaves that were printed
-    bool reads_carry;
+    bool reads_carry, writes_carry, writes_state;
+    bool is_of_members; ///< the function gives the members of norms
     Text *out;
 } Printer;
 
@@ -53,9 +55,22 @@ static void print_constant(double value, Text *out)
     }
 }
 
+/// The place of the cell's norm `number` among those of this phase, which is the one that takes it.
+static int norm_position(const Printer *printer, int number)
+{
+    const CellPhase *phase = &printer->cell->phases[printer->phase];
+    int at = 0;
+    while (at < phase->norm_count && phase->norms[at].number != number)
+        at++;
+    assert(at < phase->norm_count);
+    return at;
+}
+
 static void print_leaf(Printer *printer, const Node *node)
 {
     int index = node->op == OP_PRODUCT ? printer->positions[node->index] : node->index;
+    if (node->op == OP_STATISTIC)
+        index = 2 * norm_position(printer, node->index / 2) + node->index % 2;
     printer->reads[node->op] = true;
     for (const char *at = op_format(node->op); *at; at++)
         if (at[0] == '$' && at[1] == 'i') {
@@ -125,7 +140,7 @@ static bool is_taken(const Printer *printer, const char *name, int before)
         "state",    "parameter", "x",         "seed",     "main",    "namespace", "explicit",
         "export",   "nullptr",   "protected", "typename", "mutable", "signbit",   "recurrent_bias",
         "carry_in", "carry_out", "state_out", "half",     "alignas", "alignof",   "constexpr",
-        "decltype", "noexcept",  "statistic"};
+        "decltype", "noexcept",  "statistic", "member"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (text_equal(words[i], name))
             return true;
@@ -182,13 +197,20 @@ static Printer printer_of(const Graph *graph, const Cell *cell, int phase, Text 
                      .out = out};
 }
 
-/// The body of phase `number`: declarations, then carries and states.
-static Printer print_body(const Cell *cell, int number, Text *body)
+static Printer phase_printer(const Cell *cell, int number, Text *body)
 {
     const CellPhase *phase = &cell->phases[number];
     Printer printer = printer_of(&cell->graph, cell, number, body);
     for (int i = 0; i < phase->row_count; i++)
         printer.positions[phase->matrix == MATRIX_P ? CELL_GATES_MAX : phase->rows[i]] = i;
+    return printer;
+}
+
+/// The body of phase `number`: declarations, then carries and states.
+static Printer print_body(const Cell *cell, int number, Text *body)
+{
+    const CellPhase *phase = &cell->phases[number];
+    Printer printer = phase_printer(cell, number, body);
     for (int i = 0; i < cell->carry_count; i++)
         if (cell->carries[i].first_phase == number)
             count_uses(&printer, cell->carries[i].node);
@@ -197,16 +219,43 @@ static Printer print_body(const Cell *cell, int number, Text *body)
     print_declarations(&printer);
     for (int i = 0; i < cell->carry_count; i++)
         if (cell->carries[i].first_phase == number) {
+            printer.writes_carry = true;
             text_addf(body, "    carry_out[%d] = ", i);
             print_value(&printer, cell->carries[i].node);
             text_add(body, ";\n");
         }
     for (int i = 0; i < phase->state_count; i++) {
+        printer.writes_state = true;
         text_addf(body, "    state_out[%d] = ", phase->states[i]);
         print_value(&printer, cell->states[phase->states[i]].next);
         text_add(body, ";\n");
     }
     return printer;
+}
+
+/// What the printed body does not use of its arguments.
+static void print_unused(const Printer *printer, Text *out)
+{
+    const struct {
+        const char *name;
+        bool is_used;
+    } arguments[] = {{"input", printer->reads[OP_INPUT]},
+                     {"product", printer->reads[OP_PRODUCT]},
+                     {"bias", printer->reads[OP_BIAS]},
+                     {"recurrent_bias", printer->reads[OP_RECURRENT_BIAS]},
+                     {"parameter", printer->reads[OP_PARAMETER]},
+                     {"state", printer->reads[OP_STATE]},
+                     {"carry_in", printer->reads_carry},
+                     {"statistic", printer->reads[OP_STATISTIC] || printer->is_of_members},
+                     {"carry_out", printer->writes_carry || printer->is_of_members},
+                     {"state_out", printer->writes_state || printer->is_of_members}};
+    const char *between = "    ";
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++)
+        if (!arguments[i].is_used) {
+            text_addf(out, "%s(void)%s", between, arguments[i].name);
+            between = ", ";
+        }
+    text_add(out, text_equal(between, ", ") ? ";\n" : "");
 }
 
 static void print_phase(const Cell *cell, int number, Text *out)
@@ -221,36 +270,43 @@ static void print_phase(const Cell *cell, int number, Text *out)
               "*carry_out,\n"
               "                           rnn_f *state_out)\n{\n",
               number);
-    bool has_carry = false;
-    for (int i = 0; i < cell->carry_count; i++)
-        has_carry |= cell->carries[i].first_phase == number;
-    const struct {
-        const char *name;
-        bool is_used;
-    } arguments[] = {{"input", printer.reads[OP_INPUT]},
-                     {"product", printer.reads[OP_PRODUCT]},
-                     {"bias", printer.reads[OP_BIAS]},
-                     {"recurrent_bias", printer.reads[OP_RECURRENT_BIAS]},
-                     {"parameter", printer.reads[OP_PARAMETER]},
-                     {"state", printer.reads[OP_STATE]},
-                     {"carry_in", printer.reads_carry},
-                     {"statistic", false},
-                     {"carry_out", has_carry},
-                     {"state_out", cell->phases[number].state_count > 0}};
-    const char *between = "    ";
-    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++)
-        if (!arguments[i].is_used) {
-            text_addf(out, "%s(void)%s", between, arguments[i].name);
-            between = ", ";
-        }
-    text_add(out, text_equal(between, ", ") ? ";\n" : "");
+    print_unused(&printer, out);
     text_addf(out, "%s}\n", text_string(&body));
+}
+
+/// What the norms of phase `number` are taken of.
+static void print_members(const Cell *cell, int number, Text *out)
+{
+    const CellPhase *phase = &cell->phases[number];
+    Text body = {.arena = out->arena};
+    Printer printer = phase_printer(cell, number, &body);
+    printer.is_of_members = true;
+    for (int i = 0; i < phase->norm_count; i++)
+        for (int k = 0; k < phase->norms[i].member_count; k++)
+            count_uses(&printer, phase->norms[i].members[k]);
+    print_declarations(&printer);
+    for (int i = 0, at = 0; i < phase->norm_count; i++)
+        for (int k = 0; k < phase->norms[i].member_count; k++) {
+            text_addf(&body, "    member[%d] = ", at++);
+            print_value(&printer, phase->norms[i].members[k]);
+            text_add(&body, ";\n");
+        }
+    text_addf(out,
+              "RNN_INLINE void rnn_members%d(const rnn_f *input, const rnn_f *product,\n"
+              "                             const rnn_f *bias, const rnn_f *recurrent_bias,\n"
+              "                             const rnn_f *parameter, const rnn_f *state,\n"
+              "                             const rnn_f *carry_in, rnn_f *member)\n{\n",
+              number);
+    print_unused(&printer, out);
+    text_addf(out, "%s}\n\n", text_string(&body));
 }
 
 void cell_print_pointwise(const Cell *cell, Text *out)
 {
     for (int i = 0; i < cell->phase_count; i++) {
         text_add(out, i ? "\n" : "");
+        if (cell->phases[i].norm_count > 0)
+            print_members(cell, i, out);
         print_phase(cell, i, out);
     }
 }
@@ -286,6 +342,33 @@ static const char *carry_name(const Cell *cell, int carry)
     return name ? name : "";
 }
 
+static void print_member(const Cell *cell, int member, Text *out)
+{
+    const Node *node = &cell->graph.nodes[member];
+    if (node->op == OP_INPUT)
+        text_addf(out, "W.%s", cell->W.names[node->index]);
+    else if (node->op == OP_PRODUCT && node->index == CELL_GATES_MAX)
+        text_add(out, "P");
+    else if (node->op == OP_PRODUCT)
+        text_addf(out, "R.%s", cell->R.names[node->index]);
+    else if (node->op == OP_STATE)
+        text_add(out, cell->states[node->index].name);
+    else if (node->name)
+        text_add(out, node->name);
+    else
+        text_addf(out, "%%%d", member);
+}
+
+static void print_norms(const Cell *cell, const CellPhase *phase, Text *out)
+{
+    for (int i = 0; i < phase->norm_count; i++)
+        for (int k = 0; k < phase->norms[i].member_count; k++) {
+            text_add(out, k ? " " : " norm(");
+            print_member(cell, phase->norms[i].members[k], out);
+            text_add(out, k + 1 == phase->norms[i].member_count ? ")" : "");
+        }
+}
+
 static void print_schedule(const Cell *cell, int number, Text *out)
 {
     const CellPhase *phase = &cell->phases[number];
@@ -299,6 +382,7 @@ static void print_schedule(const Cell *cell, int number, Text *out)
         text_addf(out, "] * %s", cell->states[phase->operand].name);
     else if (phase->row_count)
         text_addf(out, "] * carry %d", phase->operand);
+    print_norms(cell, phase, out);
     text_add(out, " ->");
     for (int i = 0; i < cell->carry_count; i++)
         if (cell->carries[i].first_phase == number) {

@@ -4,6 +4,11 @@
 // again where it is read, which is cheaper than memory. A state is written no earlier than the last
 // phase that reads its old value, so that one place in memory serves both.
 //
+// A norm is taken in the first phase before whose pointwise function its members are there, and its
+// statistics belong to that phase: what they give is a value of the phase like any other, carried
+// to later ones. A norm of what a pointwise function makes, layer_norm(c'), needs a further phase,
+// without product where there is none to share.
+//
 //     lstmp:  phase 0  R.ifgo*h -> i f g o c'  v = o*tanh(c')        phase 1  P*v -> h'
 //             carry v ------------------------------^ operand of phase 1
 #include "cell/cell_schedule.h"
@@ -26,7 +31,9 @@ typedef struct {
     const int *domains;
     Group groups[CELL_GATES_MAX + 1];
     int group_count;
-    int *earliest;    ///< phase of the last product that a node needs; -1: none
+    int *norm_phases; ///< of the cell's norms; -1: none so far
+    int *earliest;    ///< phase of the last product or norm that a node needs; -1: none
+    int *before;      ///< phase before whose function a node can be had; -1: any
     bool *is_carried; ///< and by which phases written and last read
     int *first, *last;
     const bool *reached;            ///< whether any state needs the node
@@ -41,6 +48,8 @@ const int *cell_node_domains(Arena *arena, const Cell *cell)
     for (int i = 0; i < cell->graph.count; i++) {
         const Node *node = &cell->graph.nodes[i];
         domains[i] = op_arity(node->op) || node->op == OP_CONST ? DOMAIN_ANY : DOMAIN_UNITS;
+        if (node->op == OP_STATISTIC)
+            domains[i] = domains[cell->norms[node->index / 2].members[0]];
         if (node->op == OP_PRODUCT && node->index == CELL_GATES_MAX)
             domains[i] = DOMAIN_PROJECTION;
         if (node->op == OP_STATE)
@@ -89,6 +98,9 @@ static void reach(const Cell *cell, bool *reached, int node)
         reach(cell, reached, at->args[k]);
     if (at->op == OP_PRODUCT)
         reach(cell, reached, cell->product_operands[at->index]);
+    const CellNorm *norm = at->op == OP_STATISTIC ? &cell->norms[at->index / 2] : NULL;
+    for (int i = 0; norm && i < norm->member_count; i++)
+        reach(cell, reached, norm->members[i]);
 }
 
 /// Nodes that some state needs. A gate that input_forget replaced has products that none does.
@@ -100,11 +112,11 @@ static const bool *find_reached(Arena *arena, const Cell *cell)
     return reached;
 }
 
-static bool is_product_reached(const Schedule *schedule, int index)
+static bool is_leaf_reached(const Schedule *schedule, Op op, int index)
 {
     const Graph *graph = &schedule->cell->graph;
     for (int i = 0; i < graph->count; i++)
-        if (graph->nodes[i].op == OP_PRODUCT && graph->nodes[i].index == index)
+        if (graph->nodes[i].op == op && graph->nodes[i].index == index)
             return schedule->reached[i];
     return false;
 }
@@ -113,9 +125,9 @@ static void group_products(Schedule *schedule)
 {
     const Cell *cell = schedule->cell;
     for (int gate = 0; gate < cell->R.count; gate++)
-        if (is_product_reached(schedule, gate))
+        if (is_leaf_reached(schedule, OP_PRODUCT, gate))
             enter_product(schedule, MATRIX_R, gate, cell->product_operands[gate]);
-    if (cell->has_projection && is_product_reached(schedule, CELL_GATES_MAX))
+    if (cell->has_projection && is_leaf_reached(schedule, OP_PRODUCT, CELL_GATES_MAX))
         enter_product(schedule, MATRIX_P, 0, cell->product_operands[CELL_GATES_MAX]);
 }
 
@@ -130,16 +142,31 @@ static int phase_of_product(const Schedule *schedule, int index)
     return NOT_YET;
 }
 
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/// Phases of all nodes, as far as products and norms have theirs.
 static void find_earliest(Schedule *schedule)
 {
     const Graph *graph = &schedule->cell->graph;
     for (int i = 0; i < graph->count; i++) {
         const Node *node = &graph->nodes[i];
-        schedule->earliest[i] =
-            node->op == OP_PRODUCT ? phase_of_product(schedule, node->index) : -1;
-        for (int k = 0; k < op_arity(node->op); k++)
-            if (schedule->earliest[node->args[k]] > schedule->earliest[i])
-                schedule->earliest[i] = schedule->earliest[node->args[k]];
+        int earliest = -1, before = -1;
+        if (node->op == OP_PRODUCT)
+            earliest = before = phase_of_product(schedule, node->index);
+        if (node->op == OP_STATISTIC) {
+            int phase = schedule->norm_phases[node->index / 2];
+            earliest = phase < 0 ? NOT_YET : phase;
+            before = phase < 0 ? NOT_YET : phase + 1;
+        }
+        for (int k = 0; k < op_arity(node->op); k++) {
+            earliest = larger(earliest, schedule->earliest[node->args[k]]);
+            before = larger(before, schedule->before[node->args[k]]);
+        }
+        schedule->earliest[i] = earliest;
+        schedule->before[i] = before;
     }
 }
 
@@ -203,18 +230,60 @@ static Group *next_group(Schedule *schedule, bool *out_missing)
     return lacking;
 }
 
+/// A norm without a phase whose members can be had, or NULL; `*out_phase` is the first there is
+/// for it, or -1. Norms with such a phase come first.
+static const CellNorm *next_norm(const Schedule *schedule, int *out_phase)
+{
+    const Cell *cell = schedule->cell;
+    const CellNorm *lacking = NULL;
+    *out_phase = -1;
+    for (int i = 0; i < cell->norm_count; i++) {
+        const CellNorm *norm = &cell->norms[i];
+        int ready = -1;
+        for (int k = 0; k < norm->member_count; k++)
+            ready = larger(ready, schedule->before[norm->members[k]]);
+        if (schedule->norm_phases[i] >= 0 || ready >= NOT_YET ||
+            !is_leaf_reached(schedule, OP_STATISTIC, 2 * i))
+            continue;
+        const Domain domain = domain_of(schedule, norm->members[0]);
+        int phase = phase_with(schedule, ready, domain);
+        while (phase >= 0 && cell->phases[phase].norm_count == CELL_NORMS_MAX)
+            phase = phase_with(schedule, phase + 1, domain);
+        *out_phase = phase;
+        if (phase >= 0)
+            return norm;
+        lacking = lacking ? lacking : norm;
+    }
+    return lacking;
+}
+
+static void place_norm(Schedule *schedule, const CellNorm *norm, int phase)
+{
+    CellPhase *at = &schedule->cell->phases[phase];
+    at->norms[at->norm_count++] = *norm;
+    schedule->norm_phases[norm->number] = phase;
+}
+
+/// Gives every product and norm its phase: a norm goes into one that is there, then come products,
+/// and only what these leave waiting gets a phase without product.
 static void order_groups(Schedule *schedule)
 {
-    for (;;) {
+    while (!schedule->too_many) {
         bool is_missing = false;
+        int phase;
         find_earliest(schedule);
+        const CellNorm *norm = next_norm(schedule, &phase);
         Group *group = next_group(schedule, &is_missing);
-        if (!group || schedule->too_many)
-            break;
-        if (is_missing)
+        if (norm && phase >= 0)
+            place_norm(schedule, norm, phase);
+        else if (group && !is_missing)
+            add_group_phase(schedule, group);
+        else if (norm)
+            add_phase(schedule, domain_of(schedule, norm->members[0]));
+        else if (group)
             add_phase(schedule, domain_of(schedule, group->operand));
         else
-            add_group_phase(schedule, group);
+            break;
     }
     if (schedule->cell->phase_count == 0)
         add_phase(schedule, DOMAIN_UNITS);
@@ -286,6 +355,9 @@ static void find_needs(Schedule *schedule)
         for (int i = 0; i < count; i++)
             if (schedule->is_carried[i] && schedule->first[i] == phase)
                 need(schedule, phase, i);
+        for (int i = 0; i < cell->phases[phase].norm_count; i++)
+            for (int k = 0; k < cell->phases[phase].norms[i].member_count; k++)
+                need(schedule, phase, cell->phases[phase].norms[i].members[k]);
     }
 }
 
@@ -365,19 +437,23 @@ bool cell_schedule(Arena *arena, Diags *diags, Cell *cell)
                          .cell = cell,
                          .domains = cell_node_domains(arena, cell),
                          .reached = find_reached(arena, cell),
+                         .norm_phases = ARENA_ARRAY(arena, int, cell->norm_count + 1),
+                         .before = ARENA_ARRAY(arena, int, count),
                          .earliest = ARENA_ARRAY(arena, int, count),
                          .is_carried = ARENA_ARRAY(arena, bool, count),
                          .first = ARENA_ARRAY(arena, int, count),
                          .last = ARENA_ARRAY(arena, int, count),
                          .needed = ARENA_ARRAY(arena, bool, CELL_PHASES_MAX *count)};
+    for (int i = 0; i < cell->norm_count; i++)
+        schedule.norm_phases[i] = -1;
     group_products(&schedule);
     order_groups(&schedule);
     if (!schedule.too_many)
         place_states(&schedule);
     if (schedule.too_many) {
         diag_add(diags, DIAG_E0315, (Span){cell->source, 0, 0, 0},
-                 "cell '%s' needs more than %d products one after the other", cell->name,
-                 CELL_PHASES_MAX);
+                 "cell '%s' needs more than %d products%s one after the other", cell->name,
+                 CELL_PHASES_MAX, cell->norm_count ? " and norms" : "");
         return false;
     }
     write_cell(&schedule);

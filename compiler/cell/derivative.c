@@ -1,7 +1,8 @@
 // Reverse-mode derivative: adjoints flow from the outputs to the leaves, from the last node to the
 // first, each node adding its share to its operands. New nodes go behind the old ones, so one pass
 // over the old indices sees every adjoint complete. At a kink the derivative is that of the branch
-// which the equation takes; |x| and comparisons have 0 there.
+// which the equation takes; |x| and comparisons have 0 there. A mean or variance over units is a
+// leaf that is no constant, so it is differentiated by or refused.
 #include "cell/graph.h"
 
 #include <math.h>
@@ -114,9 +115,31 @@ static const bool *depends_on(Graph *graph, const int *inputs, int input_count)
     return relevant;
 }
 
-void graph_differentiate(Graph *graph, const int *outputs, const int *seeds, int output_count,
+/// Whether all statistics that the outputs depend on are among the inputs.
+static bool takes_statistics(const Graph *graph, const int *outputs, int output_count,
+                             const int *inputs, int input_count)
+{
+    bool *needed = ARENA_ARRAY(graph->arena, bool, graph->count + 1);
+    bool *given = ARENA_ARRAY(graph->arena, bool, graph->count + 1);
+    for (int i = 0; i < output_count; i++)
+        needed[outputs[i]] = true;
+    for (int i = 0; i < input_count; i++)
+        given[inputs[i]] = true;
+    for (int i = graph->count - 1; i >= 0; i--) {
+        const Node *node = &graph->nodes[i];
+        if (needed[i] && node->op == OP_STATISTIC && !given[i])
+            return false;
+        for (int k = 0; needed[i] && k < op_arity(node->op); k++)
+            needed[node->args[k]] = true;
+    }
+    return true;
+}
+
+bool graph_differentiate(Graph *graph, const int *outputs, const int *seeds, int output_count,
                          const int *inputs, int input_count, int *out_adjoints)
 {
+    if (!takes_statistics(graph, outputs, output_count, inputs, input_count))
+        return false;
     int count = graph->count;
     Reverse reverse = {graph, ARENA_ARRAY(graph->arena, int, count + 1),
                        depends_on(graph, inputs, input_count)};
@@ -136,4 +159,5 @@ void graph_differentiate(Graph *graph, const int *outputs, const int *seeds, int
         int adjoint = reverse.adjoints[inputs[i]];
         out_adjoints[i] = adjoint < 0 ? graph_constant(graph, 0) : adjoint;
     }
+    return true;
 }

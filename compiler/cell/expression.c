@@ -160,7 +160,7 @@ Value expression_activate(Parser *parser, const Activation *activation, const Va
 {
     int node = activation_apply(parser->graph, activation, bounded(parser, argument->node));
     Value value = expression_value(node, domain, span);
-    value.is_activation = true;
+    value.origin = ORIGIN_ACTIVATION;
     return value;
 }
 
@@ -171,7 +171,7 @@ static Value call_activating_operation(Parser *parser, Op op, const Value *argum
     if (within.kind == VALUE_NODE)
         within.node = bounded(parser, within.node);
     Value value = operate(parser, op, &within, 1);
-    value.is_activation = value.kind == VALUE_NODE;
+    value.origin = ORIGIN_ACTIVATION;
     return value;
 }
 

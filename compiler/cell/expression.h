@@ -14,13 +14,16 @@
 
 typedef enum { VALUE_POISON, VALUE_NODE, VALUE_INPUT } ValueKind;
 
+/// What a value is as it stands, beside what its node computes.
+typedef enum { ORIGIN_OTHER, ORIGIN_ACTIVATION, ORIGIN_PRODUCT } ValueOrigin;
+
 /// What an expression gives: a node; a cell's `x`, which only a matrix may multiply; or poison.
 typedef struct {
     ValueKind kind;
     int node;
     int domain; ///< a Domain, or DOMAIN_ANY for constants
     Span span;
-    bool is_activation; ///< an activation's result as it stands
+    ValueOrigin origin;
 } Value;
 
 enum { DOMAIN_ANY = -1 };

@@ -56,8 +56,12 @@ void graph_evaluate(const Graph *graph, double (*leaf)(const void *context, cons
 
 /// Appends to `graph` the reverse-mode derivative: given the node indices `outputs[n]` and the
 /// nodes that hold their adjoints `seeds[n]`, returns for each of `inputs[m]` (leaf nodes) the node
-/// index of its adjoint in `out_adjoints[m]` (a constant 0 where there is no path).
-void graph_differentiate(Graph *graph, const int *outputs, const int *seeds, int output_count,
+/// index of its adjoint in `out_adjoints[m]` (a constant 0 where there is no path). All is per
+/// unit, but a statistic of layer_norm depends on all units: false, and nothing is added, where an
+/// output depends on an OP_STATISTIC that is not among the inputs. The caller passes the adjoints
+/// of those on to the norm's members: with M and S the sums over units of the adjoints of mean and
+/// rstd, and N = members * units, the member v of a unit gets M/N - S*(v - mean)*rstd^3/N.
+bool graph_differentiate(Graph *graph, const int *outputs, const int *seeds, int output_count,
                          const int *inputs, int input_count, int *out_adjoints);
 
 /// Prints the graph in its own readable form, one node a line (for --dump and golden tests).

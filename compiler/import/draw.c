@@ -68,6 +68,15 @@ static double bound_of(const WantedLayer *layer, int64_t units)
     return 1 / sqrt((double)(fan > 0 ? fan : 1));
 }
 
+/// The gains of a layer norm start at 1, as torch.nn.LayerNorm's do.
+static void set_gains(const struct WantedTensor *want)
+{
+    const int64_t count = want->rows * want->columns / want->gate_count;
+    for (int gate = 0; want->is_gain && gate < want->gate_count; gate++)
+        for (int64_t i = 0; want->is_gain[gate] && i < count; i++)
+            want->data[gate * count + i] = 1;
+}
+
 void weights_draw(uint64_t seed, WantedLayer *layers, int layer_count, int64_t units_of_layer[])
 {
     for (int i = 0; i < layer_count; i++) {
@@ -81,6 +90,7 @@ void weights_draw(uint64_t seed, WantedLayer *layers, int layer_count, int64_t u
                 draw_normal(seed, tensor, want->data, count);
             else
                 draw_uniform(seed, tensor, bound, want->data, count);
+            set_gains(want);
         }
     }
 }

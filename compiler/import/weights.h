@@ -50,6 +50,7 @@ typedef struct {
         int gate_count;
         float *data;              ///< filled on success; allocated by the caller
         const char *const *gates; ///< names of the gates; NULL: none (dense, embedding, P)
+        const bool *is_gain;      ///< by gate: drawn as 1, a gain of layer_norm; NULL: none is
     } tensors[WANTED_TENSORS_MAX];
     int tensor_count;
 } WantedLayer;
@@ -64,9 +65,9 @@ bool weights_fill(Arena *arena, Diags *diags, Span span, const Safetensors *file
                   int layer_count);
 
 /// Draws every wanted tensor as PyTorch initialises its recurrent layers: uniform in
-/// (-1/sqrt(H), 1/sqrt(H)) (dense: 1/sqrt(inputs); embedding: normal), from Philox-4x32-10 keyed
-/// by (seed, layer, tensor), so that a layer's weights do not depend on the others.
-/// `units_of_layer[i]` is layer i's H; dense and embedding do not look at it.
+/// (-1/sqrt(H), 1/sqrt(H)) (dense: 1/sqrt(inputs); embedding: normal; gains: 1), from
+/// Philox-4x32-10 keyed by (seed, layer, tensor), so that a layer's weights do not depend on the
+/// others. `units_of_layer[i]` is layer i's H; dense and embedding do not look at it.
 void weights_draw(uint64_t seed, WantedLayer *layers, int layer_count, int64_t units_of_layer[]);
 
 #endif

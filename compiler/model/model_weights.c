@@ -111,7 +111,8 @@ static WantedLayer want(Arena *arena, Layer *layer)
                                   .columns = weight->columns,
                                   .gate_count = gates ? gates->count : 1,
                                   .data = data,
-                                  .gates = gates ? gates->names : NULL};
+                                  .gates = gates ? gates->names : NULL,
+                                  .is_gain = kind == WEIGHT_p ? layer->cell->is_gain : NULL};
     }
     return wanted;
 }

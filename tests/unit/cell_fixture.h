@@ -53,6 +53,7 @@ typedef struct {
     double b[CELL_GATES_MAX], rb[CELL_GATES_MAX], p[CELL_GATES_MAX];
     double state[CELL_STATES_MAX];
     double product[CELL_GATES_MAX + 1]; ///< filled by cell_step from R, P and the operands
+    double statistic[32];               ///< and from the members of the norms
 } StepData;
 
 static inline double step_leaf(const void *context, const Node *node)
@@ -63,21 +64,40 @@ static inline double step_leaf(const void *context, const Node *node)
                            : node->op == OP_BIAS           ? data->b
                            : node->op == OP_RECURRENT_BIAS ? data->rb
                            : node->op == OP_PARAMETER      ? data->p
+                           : node->op == OP_STATISTIC      ? data->statistic
                                                            : data->state;
     return family[node->index];
 }
 
-/// One step: all products from the operands' values, as often as one depends on another.
+/// out[0] the mean and out[1] 1/sqrt(variance + 1e-5) of `count` values, the variance biased.
+static inline void mean_and_rstd(const double *values, int count, double *out)
+{
+    double variance = out[0] = 0;
+    for (int i = 0; i < count; i++)
+        out[0] += values[i] / count;
+    for (int i = 0; i < count; i++)
+        variance += (values[i] - out[0]) * (values[i] - out[0]) / count;
+    out[1] = 1 / sqrt(variance + 1e-5);
+}
+
+/// One step: all products and statistics from what they are taken of, as often as one depends on
+/// another.
 static inline void cell_step(Arena *arena, const Cell *cell, StepData *data)
 {
     double *values = ARENA_ARRAY(arena, double, cell->graph.count);
-    for (int round = 0; round <= CELL_PHASES_MAX; round++) {
+    for (int round = 0; round <= 2 * CELL_PHASES_MAX; round++) {
         graph_evaluate(&cell->graph, step_leaf, data, values);
         for (int gate = 0; gate < cell->R.count; gate++)
             data->product[gate] = data->R[gate] * values[cell->product_operands[gate]];
         if (cell->has_projection)
             data->product[CELL_GATES_MAX] =
                 data->P * values[cell->product_operands[CELL_GATES_MAX]];
+        for (int i = 0; i < cell->norm_count; i++) {
+            double members[CELL_GATES_MAX] = {0};
+            for (int k = 0; k < cell->norms[i].member_count; k++)
+                members[k] = values[cell->norms[i].members[k]];
+            mean_and_rstd(members, cell->norms[i].member_count, &data->statistic[2 * i]);
+        }
     }
     double next[CELL_STATES_MAX];
     for (int i = 0; i < cell->state_count; i++)

@@ -47,7 +47,14 @@ static const struct {
     {"h' = W.a*x + q.a\n", ":3:14: error: 'q' has no gates [E0305]"},
     {"h' = tanhh(W.a*x)\n", ":3:6: error: unknown function 'tanhh' [E0306]"},
     {"h' = activate(W.a*x)\n", "did you mean 'activation'?"},
-    {"h' = layer_norm(W.a*x)\n", ":3:6: error: 'layer_norm' is not elementwise: it needs"},
+    {"h' = layer_norm(W.a*x, 1)\n", ":3:6: error: 'layer_norm' takes one argument, not 2 [E0308]"},
+    {"h' = layer_norm()\n", ":3:6: error: 'layer_norm' takes one argument, not 0 [E0308]"},
+    {"h' = W.a*x + layer_norm(1 + 2)\n", ":3:25: error: 'layer_norm' takes a vector, not a num"},
+    {"h' = layer_norm(x)\n", ":3:17: error: the input x is not of the units' size [E0314]"},
+    {"h' = layer_norm(P*tanh(W.a*x) + W.b*x)\n", ": error: a vector over units meets one over"},
+    {"k = layer_norm(W.a*x)\nh' = W.b*x\n", ":3:1: error: 'k' is not used [E0309]"},
+    {"h' = layr_norm(W.a*x)\n", "did you mean 'layer_norm'?"},
+    {"h' = batch_norm(W.a*x)\n", ":3:6: error: 'batch_norm' is not elementwise: it needs stat"},
     {"h' = exp(W.a*x, 1)\n", ":3:6: error: 'exp' takes one argument, not 2 [E0308]"},
     {"h' = activation(W.a*x, 1)\n", ":3:6: error: 'activation' takes one argument, not 2 [E0308]"},
     {"h' = leaky_relu(W.a*x, h)\n", ":3:24: error: a parameter of 'leaky_relu' must be a number"},
@@ -118,6 +125,13 @@ START_TEST(limits_are_kept)
         text_addf(&chain, "v%d = tanh(R.g%d*v%d)\n", i + 1, i, i);
     text_add(&chain, "h' = v9\n");
     assert_has(faults_of(text_string(&chain)), "needs more than 8 products one after the other");
+    Text norms = {.arena = arena};
+    text_add(&norms, "cell c\nstate h\nv0 = W.a*x + h\n");
+    for (int i = 0; i < 9; i++)
+        text_addf(&norms, "v%d = tanh(layer_norm(v%d))\n", i + 1, i);
+    text_add(&norms, "h' = v9\n");
+    assert_has(faults_of(text_string(&norms)),
+               "more than 8 products and norms one after the other");
 }
 END_TEST
 
@@ -142,10 +156,10 @@ static unsigned next_number(unsigned *seed)
 /// Replaces, removes or repeats a few stretches of `text`.
 static const char *mutated(const EmbeddedFile *file, unsigned *seed, size_t *out_length)
 {
-    static const char *const pieces[] = {"(",  ")",  "*", "R.q*", "W.n*x", "h'",    "P*",  "=",
-                                         "\n", "x",  "?", ":",    "'",     "inf",   "1e9", "\"",
-                                         "#",  ",",  ".", "-",    "state", "\xff",  "\t",  "max(",
-                                         "",   "c'", "b", "<",    "\r\n",  "tanh(", "p.",  "\x01"};
+    static const char *const pieces[] = {
+        "(",  ")",    "*",   "R.q*", "W.n*x", "h'", "P*",   "=",     "\n", "x",     "?",
+        ":",  "'",    "inf", "1e9",  "\"",    "#",  ",",    ".",     "-",  "state", "\xff",
+        "\t", "max(", "",    "c'",   "b",     "<",  "\r\n", "tanh(", "p.", "\x01",  "layer_norm("};
     char *text = arena_alloc(arena, file->length + 4096);
     size_t length = file->length;
     memcpy(text, file->text, length);

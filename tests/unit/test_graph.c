@@ -97,7 +97,7 @@ static void check_derivative(Op op, int node, const double *at)
 {
     int inputs[] = {argument(0), argument(1)}, adjoints[2];
     int seed = graph_add(&graph, (Node){.op = OP_SEED});
-    graph_differentiate(&graph, &node, &seed, 1, inputs, 2, adjoints);
+    ck_assert(graph_differentiate(&graph, &node, &seed, 1, inputs, 2, adjoints));
     for (int i = 0; i < 2; i++) {
         const double step = 1e-5;
         double more[] = {at[0], at[1]}, less[] = {at[0], at[1]};
@@ -143,12 +143,34 @@ START_TEST(adjoints_add_up_over_outputs)
     int outputs[] = {graph_op(&graph, OP_MUL, a, b, 0), a};
     int seeds[] = {graph_constant(&graph, 3), graph_constant(&graph, 5)};
     int inputs[] = {a, b, unused}, adjoints[3];
-    graph_differentiate(&graph, outputs, seeds, 2, inputs, 3, adjoints);
+    ck_assert(graph_differentiate(&graph, outputs, seeds, 2, inputs, 3, adjoints));
     const double at[] = {2, 7, 0};
     ck_assert_double_eq(value_of(adjoints[0], at), 26);
     ck_assert_double_eq(value_of(adjoints[1], at), 6);
     ck_assert_int_eq(graph.nodes[adjoints[2]].op, OP_CONST);
     ck_assert_double_eq(graph.nodes[adjoints[2]].value, 0);
+}
+END_TEST
+
+START_TEST(statistics_are_no_constants)
+{
+    // (a - mean)*rstd: refused by a or by a and mean alone
+    int a = argument(0), b = argument(1);
+    int mean = graph_add(&graph, (Node){.op = OP_STATISTIC, .index = 2});
+    int scale = graph_add(&graph, (Node){.op = OP_STATISTIC, .index = 3});
+    int off = graph_op(&graph, OP_SUB, a, mean, 0);
+    int normed = graph_op(&graph, OP_MUL, off, scale, 0), seed = graph_constant(&graph, 4);
+    int inputs[] = {a, mean, scale, b}, adjoints[4], count = graph.count;
+    ck_assert(!graph_differentiate(&graph, &normed, &seed, 1, inputs, 1, adjoints));
+    ck_assert(!graph_differentiate(&graph, &normed, &seed, 1, inputs, 2, adjoints));
+    ck_assert_int_eq(graph.count, count);
+    ck_assert(graph_differentiate(&graph, &normed, &seed, 1, inputs, 4, adjoints));
+    const double at[] = {2, 7, 3, .5};
+    ck_assert_double_eq(value_of(adjoints[0], at), 4 * .5);
+    ck_assert_double_eq(value_of(adjoints[1], at), -4 * .5);
+    ck_assert_double_eq(value_of(adjoints[2], at), 4 * (2 - 3));
+    // where no statistic is needed, none has to be given
+    ck_assert(graph_differentiate(&graph, &a, &seed, 1, inputs, 1, adjoints));
 }
 END_TEST
 
@@ -174,6 +196,7 @@ int main(void)
     tcase_add_test(tests, saturating_functions_are_stable);
     tcase_add_test(tests, every_operation_has_its_derivative);
     tcase_add_test(tests, adjoints_add_up_over_outputs);
+    tcase_add_test(tests, statistics_are_no_constants);
     tcase_add_test(tests, graph_prints_one_node_a_line);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

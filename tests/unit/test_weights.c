@@ -477,6 +477,20 @@ START_TEST(drawn_values_have_the_bounds_and_moments)
 }
 END_TEST
 
+START_TEST(gains_of_a_norm_are_drawn_as_one)
+{
+    static const bool gains[] = {true, false, true};
+    WantedLayer layer = {.layer = "enc", .cell = "layer_norm_lstm"};
+    int64_t units[] = {5};
+    want(&layer, "p", 15, 1);
+    layer.tensors[0].gate_count = 3;
+    layer.tensors[0].is_gain = gains;
+    weights_draw(7, &layer, 1, units);
+    for (int i = 0; i < 15; i++)
+        ck_assert_int_eq(layer.tensors[0].data[i] == 1, gains[i / 5]);
+}
+END_TEST
+
 START_TEST(a_layer_draws_the_same_beside_others)
 {
     WantedLayer alone = gru("enc", "enc", 0);
@@ -518,6 +532,7 @@ int main(void)
     tcase_add_loop_test(tests, philox_gives_the_known_answers, 0,
                         sizeof known_answers / sizeof known_answers[0]);
     tcase_add_test(tests, drawn_values_have_the_bounds_and_moments);
+    tcase_add_test(tests, gains_of_a_norm_are_drawn_as_one);
     tcase_add_test(tests, a_layer_draws_the_same_beside_others);
     Suite *suite = suite_create("weights");
     suite_add_tcase(suite, tests);
