@@ -1,5 +1,7 @@
 // CPU code of one layer: the numbers of the model as defines, the cell's equations as generated
 // functions, and the skeleton of templates/cpu that they specialise.
+#include <math.h>
+
 #include "emit/cell_numbers.h"
 #include "emit/emit.h"
 #include "rnnc/module.h"
@@ -13,11 +15,11 @@ static void print_padded(Text *out, const char *name, const int64_t *sizes, int 
     text_add(out, ")\n");
 }
 
-/// The floats of all packed matrices, and the largest product and operand of a phase.
+/// The floats of all packed matrices, the largest product of a phase and the operand of R.
 static void print_products(const Layer *layer, Text *out)
 {
     const Cell *cell = layer->cell;
-    int64_t widest = 0, deepest = 0;
+    int64_t widest = 0, operand = 0;
     int most = 0;
     text_add(out, "#define RNN_PHASE_FLOATS (0");
     for (int i = 0; i < cell->phase_count; i++) {
@@ -30,14 +32,14 @@ static void print_products(const Layer *layer, Text *out)
         text_addf(out, " + \\\n    %lld * RNN_MATRIX_FLOATS(%d * RNN_PADDED(%lld), INT64_C(%lld))",
                   (long long)heads, phase->row_count, (long long)(size / heads),
                   (long long)(depth / heads));
-        deepest = depth > deepest ? depth : deepest;
+        operand = phase->matrix == MATRIX_R ? depth : operand;
         widest = size > widest ? size : widest;
         most = phase->row_count > most ? phase->row_count : most;
     }
     text_add(out, ")\n");
     emit_number(out, "PRODUCT_GATES", most);
     emit_number(out, "PRODUCT_UNITS", widest);
-    emit_number(out, "OPERAND_UNITS", deepest);
+    emit_number(out, "OPERAND_UNITS", operand);
     emit_number(out, "HEADS", layer->heads);
     text_add(out, "#define RNN_NORM_PHASES(PHASE)");
     for (int i = 0; i < cell->phase_count; i++)
@@ -65,7 +67,10 @@ static void print_cell(const Layer *layer, Text *out)
 /// `#define RNN_<name>` of a float32, with a point or an exponent so that the suffix may follow.
 static void print_float(Text *out, const char *name, double value)
 {
-    text_addf(out, "#define RNN_%s %.9ef\n", name, (double)(float)value);
+    if (isinf(value))
+        text_addf(out, "#define RNN_%s (%s__builtin_inff())\n", name, value < 0 ? "-" : "");
+    else
+        text_addf(out, "#define RNN_%s %.9ef\n", name, (double)(float)value);
 }
 
 void emit_cpu_layer(const Layer *layer, int index, Text *out)

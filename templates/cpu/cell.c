@@ -334,7 +334,7 @@ static __attribute__((unused)) void rnn_statistics(const rnn_frame *frame, int n
         for (int64_t row = 0; row < rows; row++) {                                                 \
             const float *input = inputs + row * RNN_INPUT_WIDTH;                                   \
             const float *product = frame->product + row * RNN_PRODUCT_WIDTH;                       \
-            rnn_f statistic[2 * RNN_NORMS + 1];                                                    \
+            rnn_f statistic[2 * RNN_NORMS + 1] = {{0}};                                            \
             if (RNN_NORMS > 0 && phase->norms[0])                                                  \
                 rnn_statistics(frame, N, input, product, before, row, statistic);                  \
             for (int64_t unit = 0; unit < phase->size; unit += RNN_LANES) {                        \

@@ -160,6 +160,14 @@ static void add_dropping(Arena *arena, Cases *cases)
     network_add_dropout(arena, heads, 0.25);
     network_add_dense(arena, heads, 7, (ReferenceActivation){"linear", 0, 0});
     network_draw(arena, heads);
+
+    Network *projected = &case_add(arena, cases, "drops-lstmp", "options", "float32", 5)->network;
+    projected->drops = true;
+    network_add_recurrent(
+        arena, projected,
+        &(NetworkCell){.cell = "lstmp", .units = 20, .projection = 5, .recurrent_dropout = 0.5},
+        NULL);
+    network_draw(arena, projected);
 }
 
 /// Directions one after another, and layers without weights between them.

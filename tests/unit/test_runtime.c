@@ -586,6 +586,27 @@ START_TEST(sessions_run_on_threads)
 }
 END_TEST
 
+/// A mask value that is no finite number, next to steps that are not masked.
+START_TEST(infinity_masks_a_step)
+{
+    fixture_compile("infinite", "rnnc: 1\nname: m\ninput: {features: 2, batch: 1, timesteps: 3}\n"
+                                "layers:\n  - {masking: -.inf}\n"
+                                "  - {cell: rnn, units: 2, return_sequences: true}\n"
+                                "weights: {seed: 1}\n");
+    float from[] = {-INFINITY, -INFINITY, 1, 2, -INFINITY, -INFINITY}, to[6];
+    rnnc_module *module = fixture_module("infinite.so");
+    rnnc_session *session = fixture_session(module, 1, 3);
+    ck_assert_int_eq(fixture_bind(session, "x", from, 1, 3, 2), RNNC_OK);
+    ck_assert_int_eq(fixture_bind(session, "y", to, 1, 3, 2), RNNC_OK);
+    fixture_run(session);
+    ck_assert(to[0] == 0 && to[1] == 0);
+    ck_assert(to[2] != 0 && fabsf(to[2]) < 1);
+    ck_assert_mem_eq(&to[4], &to[2], 2 * sizeof *to);
+    rnnc_session_destroy(session);
+    rnnc_module_close(module);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("runtime");
@@ -612,6 +633,7 @@ int main(void)
     tcase_add_test(tests, a_bound_state_has_its_own_rows);
     tcase_add_test(tests, unbound_weights_are_the_module_s_again);
     tcase_add_test(tests, sessions_run_on_threads);
+    tcase_add_test(tests, infinity_masks_a_step);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
