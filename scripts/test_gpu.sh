@@ -91,7 +91,7 @@ sanitized() {
         add "$1" 0 0 1
         return
     fi
-    parts="cifg_lstm-H1- gru_before-H64- slstm-H7- lstmp-H7- stack-text
+    parts="cifg_lstm-H1- gru_before-H64- slstm-H7- lstmp-H7- stack-text layer_norm_lstm-H75-
         heads-slstm concat-lstm-gru backwards-gru mask-zero drops-heads stack-both"
     for part in $parts; do
         (

@@ -43,7 +43,7 @@ static NetworkCell draw_cell(uint64_t *seed, bool drops)
     while (reference_cells[count].name)
         count++;
     NetworkCell cell = {.cell = reference_cells[pick(seed, 0, count - 1)].name};
-    const bool indrnn = strcmp(cell.cell, "indrnn") == 0;
+    const bool slstm = strcmp(cell.cell, "slstm") == 0, indrnn = strcmp(cell.cell, "indrnn") == 0;
     const bool normed = strcmp(cell.cell, "layer_norm_lstm") == 0;
     cell.units = pick(seed, normed ? 4 : 1, 40);
     cell.projection = strcmp(cell.cell, "lstmp") == 0 ? pick(seed, 1, 20) : 0;
@@ -55,6 +55,13 @@ static NetworkCell draw_cell(uint64_t *seed, bool drops)
         cell.activations[1] = gates[pick(seed, 0, GATES - 1)];
     if (chance(seed, 0.2) && has_forget_gate(cell.cell))
         cell.activations[2] = outer[pick(seed, 0, OUTER - 1)];
+    if (chance(seed, 0.2) && !slstm) // whose exponential gates ONNX knows nothing of
+        cell.clip = random_uniform(seed, 0.2, 1.5);
+    if (chance(seed, 0.2))
+        cell.input_forget = has_forget_gate(cell.cell);
+    if (chance(seed, 0.2) && !slstm) // whose m starts at -infinity
+        for (int k = 0; k < reference_facts(cell.cell)->state_count; k++)
+            cell.zoneout[k] = random_uniform(seed, 0.05, 0.5);
     if (drops && chance(seed, 0.5))
         cell.dropout = random_uniform(seed, 0.1, 0.5);
     if (drops && chance(seed, 0.6) && !indrnn)

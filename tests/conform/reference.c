@@ -23,6 +23,7 @@ const ReferenceFacts reference_cells[] = {
     {"indrnn", 1, 1, 0, 0, 1, 1, {"h"}},
     {"mgu", 2, 2, 2, 0, 0, 1, {"h"}},
     {"slstm", 4, 4, 4, 0, 0, 4, {"h", "c", "n", "m"}},
+    {"layer_norm_lstm", 4, 5, 4, 0, 9, 2, {"h", "c"}},
     {NULL, 0, 0, 0, 0, 0, 0, {NULL}},
 };
 
