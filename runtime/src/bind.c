@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "layer.h"
 #include "layout.h"
 #include "memory.h"
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "layer.h"
 #include "memory.h"
 #include "order.h"
 #include "prim/philox.h"
@@ -23,20 +24,6 @@ struct rnnc_device {
     uint64_t seed;
     float *scales; ///< of the recurrent operand that drops: [B, the widest]
 };
-
-static bool masks(const rnnc_layer_desc *layer)
-{
-    return layer->kind == RNNC_LAYER_MASKING || layer->mask_zero;
-}
-
-/// The size of the vectors that R multiplies.
-static int64_t recurrent_size(const rnnc_layer_desc *layer)
-{
-    for (int32_t p = 0; p < layer->phase_count; p++)
-        if (layer->phases[p].row_count > 0 && layer->phases[p].matrix == RNNC_WEIGHT_R)
-            return layer->phases[p].operand_size;
-    return 0;
-}
 
 /// The level named in "cpu:LEVEL", or NULL for "cpu" and no variant: the best supported.
 static rnnc_status wanted_level(const rnnc_device_options *options, const char **out_level)
@@ -90,25 +77,22 @@ static void cpu_close(rnnc_device *device)
     rnnc_memory_free(device);
 }
 
-/// What layers that mask, and cells that drop, need of memory.
-static rnnc_status prepare_masks(rnnc_device *device)
+/// Room for the factors of the widest recurrent operand that drops.
+static rnnc_status prepare_scales(rnnc_device *device)
 {
     const rnnc_device_options *options = &device->options;
     int64_t widest = 0;
     for (int32_t i = 0; i < options->module->layer_count; i++) {
         const rnnc_layer_desc *layer = &options->module->layers[i];
-        device->self_masking |= masks(layer);
-        if (layer->recurrent_dropout > 0 && recurrent_size(layer) > widest)
-            widest = recurrent_size(layer);
+        if (layer->recurrent_dropout > 0 && rnnc_layer_recurrent_size(layer) > widest)
+            widest = rnnc_layer_recurrent_size(layer);
     }
-    if (widest > 0) {
-        device->scales = rnnc_memory_alloc(rnnc_memory_float_bytes(widest, options->max_batch, 1));
-        if (!device->scales)
-            return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for dropout");
-    }
-    return device->self_masking ? rnnc_order_open(&device->order, options->max_batch,
-                                                  options->max_timesteps, options->error)
-                                : RNNC_OK;
+    if (widest == 0)
+        return RNNC_OK;
+    device->scales = rnnc_memory_alloc(rnnc_memory_float_bytes(widest, options->max_batch, 1));
+    return device->scales
+               ? RNNC_OK
+               : rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for dropout");
 }
 
 static rnnc_status prepare(rnnc_device *device, const char *level)
@@ -131,7 +115,7 @@ static rnnc_status prepare(rnnc_device *device, const char *level)
     if (!device->scratch)
         return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY,
                               "no memory for %zu bytes of scratch", scratch_bytes);
-    return prepare_masks(device);
+    return prepare_scales(device);
 }
 
 static rnnc_status cpu_open(const rnnc_device_options *options, rnnc_device **out_device)
@@ -145,6 +129,7 @@ static rnnc_status cpu_open(const rnnc_device_options *options, rnnc_device **ou
     if (!device)
         return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for the device");
     device->options = *options;
+    device->self_masking = rnnc_module_self_masking(options->module) != NULL;
     status = prepare(device, level);
     if (status == RNNC_OK)
         *out_device = device;
@@ -192,12 +177,13 @@ static rnnc_status check_tokens(rnnc_device *device, const rnnc_layer_call *call
 /// Draws the factors of what R multiplies.
 static void draw_scales(rnnc_device *device, const rnnc_layer_desc *layer, rnnc_layer_call *call)
 {
-    const int64_t size = recurrent_size(layer);
+    const int64_t size = rnnc_layer_recurrent_size(layer);
+    const rnn_dropout draw = rnn_dropout_make(device->seed, 2 * (unsigned)layer->dropout_index + 1,
+                                              layer->recurrent_dropout);
     for (int64_t row = 0; row < call->batch; row++)
         for (int64_t unit = 0; unit < size; unit++)
-            device->scales[row * size + unit] = rnn_dropout_scale(
-                device->seed, (unsigned)unit, (unsigned)row, 2 * (unsigned)layer->dropout_index + 1,
-                0, layer->recurrent_dropout);
+            device->scales[row * size + unit] =
+                rnn_dropout_scale(&draw, (unsigned)unit, (unsigned)row, 0);
     call->recurrent_scale = device->scales;
 }
 
@@ -231,7 +217,7 @@ static rnnc_status run_layer(rnnc_device *device, rnnc_layer_call *call)
                           .timesteps = call->timesteps};
     memcpy(args.states, call->states, sizeof args.states);
     device->layers[call->layer].code->run(&args);
-    if (masks(layer))
+    if (rnnc_layer_masks(layer))
         rnnc_order_change(&device->order);
     if (layer->kind == RNNC_LAYER_CELL)
         rnnc_order_fill(&device->order, layer, call);

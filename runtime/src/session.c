@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layer.h"
 #include "layout.h"
 #include "memory.h"
 
@@ -35,17 +36,6 @@ int64_t rnnc_session_timesteps(const rnnc_session *session)
     const int32_t axis =
         rnnc_tensor_axes(session->desc, &session->desc->tensors[session->x].info).time;
     return x->data ? x->dims[axis] : session->max_timesteps;
-}
-
-const rnnc_layer_desc *rnnc_module_self_masking(const rnnc_module_desc *desc)
-{
-    for (int32_t i = 0; i < desc->layer_count; i++) {
-        const rnnc_layer_desc *layer = &desc->layers[i];
-        if (layer->kind == RNNC_LAYER_MASKING ||
-            (layer->kind == RNNC_LAYER_EMBEDDING && layer->mask_zero))
-            return layer;
-    }
-    return NULL;
 }
 
 rnnc_status rnnc_session_set_masking(rnnc_session *session, bool mask, bool lengths)

@@ -54,9 +54,6 @@ rnnc_status rnnc_layer_set_weights(rnnc_session *session, int32_t layer);
 int64_t rnnc_session_batch(const rnnc_session *session);
 int64_t rnnc_session_timesteps(const rnnc_session *session);
 
-/// The layer that masks steps by what it reads (masking, an embedding with mask_zero), or NULL.
-const rnnc_layer_desc *rnnc_module_self_masking(const rnnc_module_desc *desc);
-
 /// Sets the device to the kind of masking that runs with these two bound or not need.
 rnnc_status rnnc_session_set_masking(rnnc_session *session, bool mask, bool lengths);
 

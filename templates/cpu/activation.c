@@ -1,5 +1,5 @@
 // Activation layer on the CPU: y = activation(x), element by element.
-#include "cpu/code.h"
+#include "cpu/weightless.h"
 
 #ifndef RNN_OUTPUTS
 #define RNN_OUTPUTS 64
@@ -8,17 +8,6 @@ RNN_INLINE rnn_f rnn_activation(rnn_f x)
     return x;
 }
 #endif
-
-static size_t rnn_scratch_bytes(int64_t batch, int64_t timesteps)
-{
-    (void)batch, (void)timesteps;
-    return 0;
-}
-
-static void rnn_pack_weights(const float *const weights[RNNC_WEIGHT_COUNT], void *packed)
-{
-    (void)weights, (void)packed;
-}
 
 RNN_INLINE void rnn_apply(const float *x, float *y)
 {

@@ -2,7 +2,7 @@
 // Element (row, step, feature) is kept where the first word of Philox-4x32-10 under the run's seed,
 // counter (feature, row, 2 * RNN_DROPOUT_INDEX, step), is at least rate * 2^32; with
 // RNN_PER_SEQUENCE the step is 0 in the counter: one draw for all steps, as in Keras' layers.
-#include "cpu/code.h"
+#include "cpu/weightless.h"
 #include "prim/philox.h"
 
 #ifndef RNN_RATE
@@ -12,28 +12,17 @@
 #define RNN_DROPOUT_INDEX 0
 #endif
 
-static size_t rnn_scratch_bytes(int64_t batch, int64_t timesteps)
-{
-    (void)batch, (void)timesteps;
-    return 0;
-}
-
-static void rnn_pack_weights(const float *const weights[RNNC_WEIGHT_COUNT], void *packed)
-{
-    (void)weights, (void)packed;
-}
-
 static void rnn_run(const rnnc_cpu_args *args)
 {
+    const rnn_dropout draw = rnn_dropout_make(args->seed, 2 * RNN_DROPOUT_INDEX, RNN_RATE);
     for (int64_t row = 0; row < args->batch; row++)
         for (int64_t step = 0; step < args->timesteps; step++) {
             const float *x =
                 (const float *)args->x + row * args->x_row_stride + step * args->x_step_stride;
             float *y = args->y + row * args->y_row_stride + step * args->y_step_stride;
             for (int64_t i = 0; i < RNN_INPUTS; i++)
-                y[i] = x[i] * rnn_dropout_scale(args->seed, (unsigned)i, (unsigned)row,
-                                                2 * RNN_DROPOUT_INDEX,
-                                                RNN_PER_SEQUENCE ? 0 : (unsigned)step, RNN_RATE);
+                y[i] = x[i] * rnn_dropout_scale(&draw, (unsigned)i, (unsigned)row,
+                                                RNN_PER_SEQUENCE ? 0 : (unsigned)step);
         }
 }
 

@@ -1,22 +1,11 @@
 // Masking on the CPU: steps whose features all equal RNN_MASK_VALUE are masked for the layers that
 // follow, and 0 in y; the others are copied.
-#include "cpu/code.h"
+#include "cpu/weightless.h"
 
 #ifndef RNN_MASK_VALUE
 #define RNN_INPUTS 64
 #define RNN_MASK_VALUE 0.0f
 #endif
-
-static size_t rnn_scratch_bytes(int64_t batch, int64_t timesteps)
-{
-    (void)batch, (void)timesteps;
-    return 0;
-}
-
-static void rnn_pack_weights(const float *const weights[RNNC_WEIGHT_COUNT], void *packed)
-{
-    (void)weights, (void)packed;
-}
 
 static void rnn_run(const rnnc_cpu_args *args)
 {

@@ -1,21 +1,10 @@
 // Merge on the CPU: the two directions of a bidirectional layer become one, by RNN_MERGED(a, b).
-#include "cpu/code.h"
+#include "cpu/weightless.h"
 
 #ifndef RNN_MERGED
 #define RNN_OUTPUTS 64
 #define RNN_MERGED(a, b) ((a) + (b))
 #endif
-
-static size_t rnn_scratch_bytes(int64_t batch, int64_t timesteps)
-{
-    (void)batch, (void)timesteps;
-    return 0;
-}
-
-static void rnn_pack_weights(const float *const weights[RNNC_WEIGHT_COUNT], void *packed)
-{
-    (void)weights, (void)packed;
-}
 
 static void rnn_run(const rnnc_cpu_args *args)
 {

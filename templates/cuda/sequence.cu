@@ -244,22 +244,8 @@ extern "C" __global__ void rnn_merge(const RnnArray x, const float *x2, const Rn
     }
 }
 
-/// One draw of dropout: what keeps is where the word, as a fraction of 2^32, reaches the rate.
-struct RnnDraw {
-    unsigned key0, key1, index;   ///< index: twice the dropout's, and 1 more for a recurrent one
-    unsigned long long threshold; ///< the rate in units of 2^-32, rounded up
-    float kept;                   ///< 1 / (1 - rate)
-};
-
-RNN_INLINE float rnn_draw_scale(const RnnDraw &draw, long long unit, long long row, long long time)
-{
-    unsigned counter[4] = {(unsigned)unit, (unsigned)row, draw.index, (unsigned)time};
-    rnn_philox(counter, draw.key0, draw.key1);
-    return counter[0] >= draw.threshold ? draw.kept : 0.0f;
-}
-
 /// y = x times a draw for each unit, row and time; `per_sequence`: the same at all times.
-extern "C" __global__ void rnn_drop(const RnnArray x, const RnnArray y, const RnnDraw draw,
+extern "C" __global__ void rnn_drop(const RnnArray x, const RnnArray y, const rnn_dropout draw,
                                     int per_sequence, long long batch, long long timesteps,
                                     long long width)
 {
@@ -268,14 +254,14 @@ extern "C" __global__ void rnn_drop(const RnnArray x, const RnnArray y, const Rn
         const long long time = i / width % timesteps, row = i / width / timesteps, k = i % width;
         y.at[row * y.row_stride + time * y.step_stride + k] =
             x.at[row * x.row_stride + time * x.step_stride + k] *
-            rnn_draw_scale(draw, k, row, per_sequence ? 0 : time);
+            rnn_dropout_scale(&draw, (unsigned)k, (unsigned)row, per_sequence ? 0 : (unsigned)time);
     }
 }
 
 /// scale[B, width] = a draw for each unit and row: recurrent dropout.
-extern "C" __global__ void rnn_draw(float *scale, const RnnDraw draw, long long batch,
+extern "C" __global__ void rnn_draw(float *scale, const rnn_dropout draw, long long batch,
                                     long long width)
 {
     for (long long i = rnn_thread(); i < batch * width; i += rnn_threads())
-        scale[i] = rnn_draw_scale(draw, i % width, i / width, 0);
+        scale[i] = rnn_dropout_scale(&draw, (unsigned)(i % width), (unsigned)(i / width), 0);
 }

@@ -27,16 +27,36 @@ RNN_PHILOX_INLINE void rnn_philox(unsigned int counter[4], unsigned int key0, un
     }
 }
 
-/* 0, or 1 / (1 - rate): what dropout multiplies element `unit` of `row` by. `stream` tells the
- * layer, twice its number and 1 more for the recurrent operand; `time` is 0 where one draw holds
- * for all steps. Kept where the first word is at least rate * 2^32. */
-RNN_PHILOX_INLINE float rnn_dropout_scale(unsigned long long seed, unsigned int unit,
-                                          unsigned int row, unsigned int stream, unsigned int time,
-                                          float rate)
+/* One dropout of a run. `stream` tells the layer, twice its number and 1 more for the recurrent
+ * operand; host code makes it, CPU code and kernels draw from it. */
+typedef struct rnn_dropout {
+    unsigned int key0, key1, stream;
+    float kept;                   /* 1 / (1 - rate) */
+    unsigned long long threshold; /* the rate in units of 2^-32, rounded up */
+} rnn_dropout;
+
+RNN_PHILOX_INLINE rnn_dropout rnn_dropout_make(unsigned long long seed, unsigned int stream,
+                                               float rate)
 {
-    unsigned int counter[4] = {unit, row, stream, time};
-    rnn_philox(counter, (unsigned int)seed, (unsigned int)(seed >> 32));
-    return (double)counter[0] >= (double)rate * 4294967296.0 ? 1.0f / (1.0f - rate) : 0.0f;
+    const double words = (double)rate * 4294967296.0;
+    const unsigned long long below = (unsigned long long)words;
+    rnn_dropout made;
+    made.key0 = (unsigned int)seed;
+    made.key1 = (unsigned int)(seed >> 32);
+    made.stream = stream;
+    made.kept = 1.0f / (1.0f - rate);
+    made.threshold = below + ((double)below < words);
+    return made;
+}
+
+/* 0 or `kept`: what dropout multiplies element `unit` of `row` by; `time` is 0 where one draw holds
+ * for all steps. Kept where the first word is at least rate * 2^32. */
+RNN_PHILOX_INLINE float rnn_dropout_scale(const rnn_dropout *draw, unsigned int unit,
+                                          unsigned int row, unsigned int time)
+{
+    unsigned int counter[4] = {unit, row, draw->stream, time};
+    rnn_philox(counter, draw->key0, draw->key1);
+    return counter[0] >= draw->threshold ? draw->kept : 0.0f;
 }
 
 #endif

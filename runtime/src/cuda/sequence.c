@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "../layer.h"
 #include "../memory.h"
+#include "prim/philox.h"
 
 enum { THREADS = 256, BLOCKS_MAX = 4096, WARP = 32, OUT_OF_MEMORY = 2 };
 enum { FAULT_NONE, FAULT_LENGTHS, FAULT_MASK, FAULT_TOKEN };
@@ -35,7 +37,7 @@ static const char *const kernel_names[KERNEL_COUNT] = {
     [DRAW] = "rnn_draw",
 };
 
-/// RnnFault, RnnArray, RnnFill and RnnDraw of the kernels.
+/// RnnFault, RnnArray and RnnFill of the kernels.
 typedef struct {
     int kind, row, step, value;
 } Fault;
@@ -49,11 +51,6 @@ typedef struct {
     CUdeviceptr mask, order, rows;
     int reversed, go_backwards, zero;
 } Fill;
-typedef struct {
-    unsigned key0, key1, index;
-    unsigned long long threshold;
-    float kept;
-} Draw;
 
 struct rnnc_cuda_sequence {
     rnnc_cuda_sequence_options options;
@@ -93,12 +90,6 @@ static rnnc_status start(const rnnc_cuda_sequence *sequence, CUstream stream, Ke
                  kernel_names[kernel]);
 }
 
-static bool masks_by_itself(const rnnc_layer_desc *layer)
-{
-    return layer->kind == RNNC_LAYER_MASKING ||
-           (layer->kind == RNNC_LAYER_EMBEDDING && layer->mask_zero);
-}
-
 /// Whether the mask ends after layer `index`: it is the last of those side by side.
 static bool ends_mask(const rnnc_module_desc *module, int index)
 {
@@ -111,17 +102,8 @@ bool rnnc_cuda_sequence_is_masked(const rnnc_module_desc *module, int index, rnn
 {
     bool is_masked = masking != RNNC_MASKING_NONE;
     for (int i = 0; i < index; i++)
-        is_masked = (is_masked || masks_by_itself(&module->layers[i])) && !ends_mask(module, i);
+        is_masked = (is_masked || rnnc_layer_masks(&module->layers[i])) && !ends_mask(module, i);
     return is_masked && module->layers[index].sequence_in;
-}
-
-/// Values of the vector that R multiplies; 0: the layer has no product with R.
-static int64_t scaled_size(const rnnc_layer_desc *layer)
-{
-    for (int32_t i = 0; i < layer->phase_count; i++)
-        if (layer->phases[i].row_count > 0 && layer->phases[i].matrix == RNNC_WEIGHT_R)
-            return layer->phases[i].operand_size;
-    return 0;
 }
 
 static rnnc_status allocate(rnnc_cuda_sequence *sequence, int64_t bytes, CUdeviceptr *to)
@@ -151,10 +133,11 @@ static rnnc_status open_scales(rnnc_cuda_sequence *sequence)
     rnnc_status status = RNNC_OK;
     for (int32_t i = 0; i < module->layer_count && status == RNNC_OK; i++) {
         const rnnc_layer_desc *layer = &module->layers[i];
-        if (layer->recurrent_dropout > 0 && scaled_size(layer) > 0)
-            status = allocate(
-                sequence, sequence->options.max_batch * scaled_size(layer) * (int64_t)sizeof(float),
-                &sequence->scales[i]);
+        if (layer->recurrent_dropout > 0 && rnnc_layer_recurrent_size(layer) > 0)
+            status = allocate(sequence,
+                              sequence->options.max_batch * rnnc_layer_recurrent_size(layer) *
+                                  (int64_t)sizeof(float),
+                              &sequence->scales[i]);
     }
     return status;
 }
@@ -172,8 +155,7 @@ rnnc_status rnnc_cuda_sequence_open(const rnnc_cuda_sequence_options *options,
         return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for the device");
     }
     sequence->options = *options;
-    for (int32_t i = 0; i < options->module->layer_count; i++)
-        sequence->masks_itself |= masks_by_itself(&options->module->layers[i]);
+    sequence->masks_itself = rnnc_module_self_masking(options->module) != NULL;
     rnnc_status status = RNNC_OK;
     for (int i = 0; options->image && i < KERNEL_COUNT && status == RNNC_OK; i++)
         status = check(sequence,
@@ -281,19 +263,6 @@ rnnc_status rnnc_cuda_sequence_begin(rnnc_cuda_sequence *sequence, const rnnc_ru
     return sequence->is_masked ? make_orders(sequence) : RNNC_OK;
 }
 
-static Draw make_draw(const rnnc_cuda_sequence *sequence, const rnnc_layer_desc *layer,
-                      bool recurrent)
-{
-    const float rate = recurrent ? layer->recurrent_dropout : layer->rate;
-    const double words = (double)rate * 0x1p32;
-    const unsigned long long below = (unsigned long long)words;
-    return (Draw){.key0 = (unsigned)sequence->run.seed,
-                  .key1 = (unsigned)(sequence->run.seed >> 32),
-                  .index = (unsigned)layer->dropout_index * 2 + recurrent,
-                  .threshold = below + ((double)below < words),
-                  .kept = 1.0f / (1.0f - rate)};
-}
-
 static rnnc_status check_tokens(rnnc_cuda_sequence *sequence, const rnnc_layer_call *call,
                                 CUstream stream)
 {
@@ -331,8 +300,9 @@ rnnc_status rnnc_cuda_sequence_before(rnnc_cuda_sequence *sequence, rnnc_layer_c
     }
     if (!sequence->scales[call->layer])
         return RNNC_OK;
-    Draw draw = make_draw(sequence, layer, true);
-    long long B = call->batch, width = scaled_size(layer);
+    rnn_dropout draw = rnn_dropout_make(sequence->run.seed, 2 * (unsigned)layer->dropout_index + 1,
+                                        layer->recurrent_dropout);
+    long long B = call->batch, width = rnnc_layer_recurrent_size(layer);
     void *arguments[] = {&sequence->scales[call->layer], &draw, &B, &width};
     call->recurrent_scale = (const float *)sequence->scales[call->layer];
     return start(sequence, stream, DRAW, B * width, arguments);
@@ -403,7 +373,8 @@ rnnc_status rnnc_cuda_sequence_run(rnnc_cuda_sequence *sequence, const rnnc_laye
     if (layer->kind == RNNC_LAYER_MASKING)
         return run_masking(sequence, call);
     if (layer->kind == RNNC_LAYER_DROPOUT) {
-        Draw draw = make_draw(sequence, layer, false);
+        rnn_dropout draw =
+            rnn_dropout_make(sequence->run.seed, 2 * (unsigned)layer->dropout_index, layer->rate);
         int per_sequence = layer->per_sequence != 0;
         void *arguments[] = {&x, &y, &draw, &per_sequence, &B, &T, &width};
         return start(sequence, stream, DROP, B * T * width, arguments);

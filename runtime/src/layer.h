@@ -1,0 +1,18 @@
+// Layer: what the runtime asks of a layer's table that stands in no single field of it.
+#ifndef RNNC_RUNTIME_LAYER_H
+#define RNNC_RUNTIME_LAYER_H
+
+#include <stdbool.h>
+
+#include "rnnc/module.h"
+
+/// Whether the layer masks steps for those after it: masking, or an embedding with mask_zero.
+bool rnnc_layer_masks(const rnnc_layer_desc *layer);
+
+/// The first layer of a module that masks steps, or NULL.
+const rnnc_layer_desc *rnnc_module_self_masking(const rnnc_module_desc *desc);
+
+/// The size of the vectors that R multiplies; 0: the layer has no product with R.
+int64_t rnnc_layer_recurrent_size(const rnnc_layer_desc *layer);
+
+#endif
