@@ -136,6 +136,12 @@ static bool cannot_mask(const CheckRequest *request, const Sample *sample, rnnc_
            sample->shape.masking != SAMPLE_PLAIN;
 }
 
+static void skip(Tally *tally, const char *reason)
+{
+    tally->skipped++;
+    snprintf(tally->note, sizeof tally->note, "%.190s", reason);
+}
+
 static void check_sample(const CheckRequest *request, Runner *runner, const Sample *sample,
                          Tally *tally)
 {
@@ -145,8 +151,7 @@ static void check_sample(const CheckRequest *request, Runner *runner, const Samp
     char message[200];
     const rnnc_status status = run(runner, sample, &answer, message);
     if (cannot_mask(request, sample, status)) {
-        tally->skipped++;
-        snprintf(tally->note, sizeof tally->note, "%.190s", message);
+        skip(tally, message);
     } else if (status != RNNC_OK) {
         fail(request, sample, tally, message);
     } else {
@@ -196,7 +201,7 @@ static void check_same_bits(const CheckRequest *request, Runner *runner, const S
             snprintf(message, sizeof message, "%s: run %d differs from the first", where, k + 1);
     }
     if (cannot_mask(request, sample, status))
-        tally->skipped++;
+        skip(tally, message);
     else if (status != RNNC_OK || where)
         fail(request, sample, tally, message);
     else
@@ -242,7 +247,7 @@ static void check_rows_alone(const CheckRequest *request, Runner *runner, const 
                      (long)row);
     }
     if (cannot_mask(request, sample, status))
-        tally->skipped++;
+        skip(tally, message);
     else if (status != RNNC_OK || where)
         fail(request, sample, tally, message);
     else
@@ -305,7 +310,7 @@ static void check_chunks(const CheckRequest *request, Runner *runner, const Samp
         status = RNNC_INVALID_ARGUMENT;
     }
     if (cannot_mask(request, sample, status))
-        tally->skipped++;
+        skip(tally, message);
     else if (status != RNNC_OK)
         fail(request, sample, tally, message);
     else

@@ -336,6 +336,12 @@ static void make_call(Arena *arena, const Probe *probe, const Network *network, 
                                .initial = out->initial};
 }
 
+static void skip(const Probe *probe, const char *label, const char *reason, Counts *counts)
+{
+    printf("skipped: %s %s: %s\n", probe->id, label, reason);
+    counts->skipped++;
+}
+
 /// One call; of a stateful layer a second one and, after a reset, a third.
 static void run_calls(const Probe *probe, Runner *runner, const char *label, Call *call,
                       Counts *counts)
@@ -354,7 +360,7 @@ static void run_calls(const Probe *probe, Runner *runner, const char *label, Cal
         ok &= compare_states(probe, runner->network, label, call->final);
     const bool masks = call->input.mask || call->input.lengths;
     if (status == RNNC_UNAVAILABLE && masks && strcmp(label, "cudnn") == 0) {
-        counts->skipped++;
+        skip(probe, label, message, counts);
         return;
     }
     if (status != RNNC_OK)
@@ -379,7 +385,7 @@ static void run(Arena *arena, const Probe *probe, const Network *network, const 
     const char *layer = status == RNNC_OK ? rnnc_session_layer(runner.session, 0) : NULL;
     const char *runs = layer ? rnnc_session_variant(runner.session, layer, NULL) : NULL;
     if (variant && (status == RNNC_UNAVAILABLE || (runs && strcmp(runs, variant) != 0))) {
-        counts->skipped++;
+        skip(probe, label, status == RNNC_OK ? "another variant runs" : message, counts);
     } else if (status != RNNC_OK) {
         printf("FAIL %s %s: %s\n", probe->id, label, message);
         counts->failed++;

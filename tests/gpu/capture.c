@@ -185,10 +185,13 @@ int main(int argument_count, char **arguments)
             }
             int cannot = 0;
             const rnnc_status status = rnnc_session_create(module, &options, &session);
-            const char *fault =
-                status == RNNC_OK ? check(session, module, stream, v % 2, &cannot) : NULL;
-            if (status != RNNC_OK || cannot)
-                skipped++;
+            const char *fault = status == RNNC_OK ? check(session, module, stream, v % 2, &cannot)
+                                                  : rnnc_last_error();
+            const char *reason = cannot                       ? rnnc_session_error(session)
+                                 : status == RNNC_UNAVAILABLE ? fault
+                                                              : NULL;
+            if (reason)
+                printf("skipped: %s %s: %s\n", arguments[i], options.variant, reason), skipped++;
             else if (fault)
                 printf("FAIL %s %s%s: %s\n", arguments[i], options.variant, v % 2 ? " mask" : "",
                        fault),
