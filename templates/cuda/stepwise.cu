@@ -80,13 +80,33 @@ constexpr __device__ int rnn_tiles(int phase, int columns)
     return (rnn_head_units(phase) + units - 1) / units * rnn_phases[phase].heads;
 }
 
-/// Columns of the tile where there are rows for all SMs, and where there are few: then the widest
-/// tile that still gives (nearly) every SM a CTA.
-constexpr int rnn_columns_many = RNN_SHARED_BYTES >= 200 * 1024 ? 64 : 32;
+/// Bytes of the partial sums of a tile, and of what its units read.
+constexpr __device__ int rnn_sum_bytes(int phase, int columns)
+{
+    return rnn_phases[phase].row_count > 0 ? RNN_WARPS * RNN_TILE_ROWS * (columns + 4) * 4 : 0;
+}
+constexpr __device__ int rnn_unit_bytes(int phase, int columns)
+{
+    const int units = rnn_tile_units(phase, columns);
+    const int items = (units * RNN_TILE_ROWS + RNN_STEP_THREADS - 1) / RNN_STEP_THREADS;
+    const int vectors = RNN_BIASES + RNN_RECURRENT_BIASES + RNN_PARAMETERS;
+    return (items * (RNN_GATES + RNN_STATES) * RNN_STEP_THREADS + RNN_SOME(vectors) * units) * 4;
+}
+
+/// Columns of the tile where there are rows for all SMs: the widest that fits.
+constexpr __device__ int rnn_columns_many(int phase)
+{
+    int columns = RNN_SHARED_BYTES >= 200 * 1024 ? 64 : 32;
+    while (columns > 16 &&
+           rnn_sum_bytes(phase, columns) + rnn_unit_bytes(phase, columns) > RNN_SHARED_BYTES)
+        columns /= 2;
+    return columns;
+}
+/// Where there are few: then the widest tile that still gives (nearly) every SM a CTA.
 constexpr __device__ int rnn_columns_few(int phase)
 {
     int columns = 16;
-    while (columns < rnn_columns_many && rnn_tiles(phase, columns) > RNN_SM_COUNT)
+    while (columns < rnn_columns_many(phase) && rnn_tiles(phase, columns) > RNN_SM_COUNT)
         columns *= 2;
     return columns;
 }
@@ -102,20 +122,21 @@ template <int Phase, int Columns> struct RnnTile {
         operand_stride = gates ? rnn_phases[Phase].heads * rnn_padded(depth) : 0,
         pieces = (depth + RNN_PIECE - 1) / RNN_PIECE,
         piece_bytes = (Columns + RNN_TILE_ROWS) * RNN_PIECE_STRIDE,
-        fitting = RNN_SHARED_BYTES / 3 * 2 / piece_bytes,
+        unit_bytes = rnn_unit_bytes(Phase, Columns),
+        fitting = (RNN_SHARED_BYTES - unit_bytes) / piece_bytes,
         limit = fitting < RNN_PIECES_MAX ? fitting : RNN_PIECES_MAX,
         slots = pieces < limit ? pieces : limit,
         ahead = pieces <= limit ? pieces : limit - 1, // chunks whose copies run
         sum_stride = Columns + 4,                     // no bank conflict, as row or column
-        sum_bytes = gates ? RNN_WARPS * RNN_TILE_ROWS * sum_stride * 4 : 0,
+        sum_bytes = rnn_sum_bytes(Phase, Columns),
         product_bytes =
             (int)slots * piece_bytes > (int)sum_bytes ? (int)slots *piece_bytes : (int)sum_bytes,
         items = (units * RNN_TILE_ROWS + RNN_STEP_THREADS - 1) / RNN_STEP_THREADS, // of a thread
         values = RNN_GATES + RNN_STATES,
         vectors = RNN_BIASES + RNN_RECURRENT_BIASES + RNN_PARAMETERS,
-        shared_bytes =
-            product_bytes + (items * values * RNN_STEP_THREADS + RNN_SOME(vectors) * units) * 4
+        shared_bytes = product_bytes + unit_bytes
     };
+    static_assert((int)shared_bytes <= RNN_SHARED_BYTES, "a tile does not fit a CTA");
 };
 
 /// A row's place in time at this step.
@@ -513,6 +534,7 @@ template <int Phase, int Columns> RNN_INLINE void rnn_step_tile(const RnnStep &s
             rnn_multiply_tile<Phase, Columns>(step, place, slots);
     }
     if (!multiplies) {
+        rnn_copy_commit();
         rnn_copy_wait<0>();
         __syncthreads();
     }
@@ -642,8 +664,8 @@ RNN_PHASES(RNN_NORM_KERNEL)
     extern "C" __global__ void __launch_bounds__(RNN_STEP_THREADS, 1)                              \
         rnn_steps##number(const RnnStep step)                                                      \
     {                                                                                              \
-        if constexpr (rnn_columns_few(number) != rnn_columns_many)                                 \
-            rnn_step_tile<number, rnn_columns_many>(step);                                         \
+        if constexpr (rnn_columns_few(number) != rnn_columns_many(number))                         \
+            rnn_step_tile<number, rnn_columns_many(number)>(step);                                 \
     }
 RNN_PHASES(RNN_KERNEL)
 
@@ -653,6 +675,7 @@ struct RnnShape {
 };
 #define RNN_SHAPE(number)                                                                          \
     {rnn_tiles(number, rnn_columns_few(number)),                                                   \
-     RnnTile<number, rnn_columns_few(number)>::shared_bytes, rnn_tiles(number, rnn_columns_many),  \
-     RnnTile<number, rnn_columns_many>::shared_bytes},
+     RnnTile<number, rnn_columns_few(number)>::shared_bytes,                                       \
+     rnn_tiles(number, rnn_columns_many(number)),                                                  \
+     RnnTile<number, rnn_columns_many(number)>::shared_bytes},
 extern "C" __device__ RnnShape rnn_shapes[RNN_PHASE_COUNT] = {RNN_PHASES(RNN_SHAPE)};

@@ -40,12 +40,18 @@ static void answer_free(Answer *answer)
 /// cuDNN's persistent algorithms approximate tanh and sigmoid also in float32, to some 8e-6.
 static const double cudnn_float32_bound = 1e-5;
 
+/// A norm divides by the standard deviation of what it is taken of, 0.3 or so here, and so
+/// multiplies the rounding of the operands.
+static const double norm_bound_factor = 2;
+
 /// The bound for one recurrent layer, times the root of the number of them.
 static double bound_of(const Network *network, const char *variant, int64_t timesteps)
 {
     int cells = 0;
+    bool norms = false;
     for (int l = 0; l < network->layer_count; l++)
-        cells += network->layers[l].direction_count;
+        for (int d = 0; d < network->layers[l].direction_count; d++, cells++)
+            norms |= strcmp(network->layers[l].options[d].cell, "layer_norm_lstm") == 0;
     double bound = 2e-6 * sqrt((double)timesteps);
     if (variant && strcmp(variant, "cudnn") == 0)
         bound = fmax(bound, cudnn_float32_bound);
@@ -53,6 +59,8 @@ static double bound_of(const Network *network, const char *variant, int64_t time
         bound = 2e-3;
     if (strcmp(network->precision, "bfloat16") == 0)
         bound = 1.5e-2;
+    if (norms && strcmp(network->precision, "float32") != 0)
+        bound *= norm_bound_factor;
     return bound * sqrt((double)cells);
 }
 

@@ -287,8 +287,7 @@ int cudnn_algorithm_pack(CudnnLayer *layer, CudnnAlgorithm *algorithm,
         return DNN_ALLOC_FAILED;
     int status = pack_image(layer, algorithm, weights, image);
     const CUdeviceptr to = (CUdeviceptr)algorithm->weights;
-    if (!status && (layer->cuda->cuStreamSynchronize(layer->stream) ||
-                    layer->cuda->cuMemcpyHtoD(to, image, algorithm->weight_bytes)))
+    if (!status && rnnc_cuda_write(layer->cuda, layer->stream, to, image, algorithm->weight_bytes))
         status = DNN_EXECUTION_FAILED;
     rnnc_memory_free(image);
     return status;

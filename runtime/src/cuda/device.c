@@ -478,9 +478,8 @@ static void release(rnnc_device *device, void *memory)
 static rnnc_status write_memory(rnnc_device *device, void *to, const void *from, size_t bytes)
 {
     enter(device);
-    CUresult result = device->cuda->cuStreamSynchronize(device->stream);
-    if (!result && bytes)
-        result = device->cuda->cuMemcpyHtoD((CUdeviceptr)to, from, bytes);
+    CUresult result =
+        bytes ? rnnc_cuda_write(device->cuda, device->stream, (CUdeviceptr)to, from, bytes) : 0;
     leave(device);
     return result ? fail(device, result, "writing memory") : RNNC_OK;
 }

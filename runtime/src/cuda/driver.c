@@ -44,3 +44,10 @@ const rnnc_cuda_driver *rnnc_cuda_driver_open(const char **out_reason)
     *out_reason = is_open ? NULL : failure;
     return is_open ? &driver : NULL;
 }
+
+CUresult rnnc_cuda_write(const rnnc_cuda_driver *cuda, CUstream stream, CUdeviceptr to,
+                         const void *from, size_t bytes)
+{
+    CUresult result = cuda->cuMemcpyHtoDAsync(to, from, bytes, stream);
+    return result ? result : cuda->cuStreamSynchronize(stream);
+}

@@ -36,4 +36,10 @@ typedef struct {
  * storage), where there is none or it sees no GPU. Any thread. */
 const rnnc_cuda_driver *rnnc_cuda_driver_open(const char **out_reason);
 
+/* Copies from host memory in the order of `stream`, and waits for that. The driver's copy without
+ * a stream comes back while its last part is still on its way, and a stream that does not wait for
+ * the default one then reads, or clears, the memory too early. */
+CUresult rnnc_cuda_write(const rnnc_cuda_driver *cuda, CUstream stream, CUdeviceptr to,
+                         const void *from, size_t bytes);
+
 #endif

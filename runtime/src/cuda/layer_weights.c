@@ -54,8 +54,10 @@ rnnc_status rnnc_layer_weights_upload(const rnnc_layer_weights *weights, const f
     rnnc_status status = *to ? RNNC_OK : rnnc_layer_weights_alloc(weights, bytes, to);
     if (status != RNNC_OK || bytes == 0)
         return status;
+    const rnnc_cuda_layer_options *options = &weights->options;
     return rnnc_layer_weights_check(
-        weights, weights->options.cuda->cuMemcpyHtoD(*to, from, (size_t)bytes), "copying weights");
+        weights, rnnc_cuda_write(options->cuda, options->stream, *to, from, (size_t)bytes),
+        "copying weights");
 }
 
 rnnc_status rnnc_layer_weights_convert(const rnnc_layer_weights *weights, CUdeviceptr from,

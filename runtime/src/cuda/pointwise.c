@@ -105,7 +105,7 @@ static CUresult set_matrix(PointwiseState *state, const float *W)
     CUdeviceptr wide = 0;
     CUresult result = cuda->cuMemAlloc(&wide, bytes);
     if (!result)
-        result = cuda->cuMemcpyHtoD(wide, W, bytes);
+        result = rnnc_cuda_write(cuda, state->options.stream, wide, W, bytes);
     if (!result)
         result = rnnc_cuda_convert(cuda, state->options.stream, state->convert, wide, 0,
                                    state->matrix, layer->outputs, layer->inputs, layer->inputs);
@@ -124,12 +124,13 @@ static rnnc_status set_weights(void *memory, const float *const weights[RNNC_WEI
     const size_t outputs = (size_t)layer->outputs * sizeof(float);
     CUresult result = cuda->cuStreamSynchronize(state->options.stream);
     if (!result && layer->kind == RNNC_LAYER_EMBEDDING)
-        result = cuda->cuMemcpyHtoD(state->table, weights[RNNC_WEIGHT_E],
-                                    (size_t)layer->inputs * outputs);
+        result = rnnc_cuda_write(cuda, state->options.stream, state->table, weights[RNNC_WEIGHT_E],
+                                 (size_t)layer->inputs * outputs);
     if (!result && layer->kind == RNNC_LAYER_DENSE)
         result = set_matrix(state, weights[RNNC_WEIGHT_W]);
     if (!result && layer->kind == RNNC_LAYER_DENSE && weights[RNNC_WEIGHT_B])
-        result = cuda->cuMemcpyHtoD(state->bias, weights[RNNC_WEIGHT_B], outputs);
+        result = rnnc_cuda_write(cuda, state->options.stream, state->bias, weights[RNNC_WEIGHT_B],
+                                 outputs);
     else if (!result && state->bias)
         result = cuda->cuMemsetD8Async(state->bias, 0, outputs, state->options.stream);
     return result ? fail(state, RNNC_DEVICE_ERROR, "copying weights failed") : RNNC_OK;
