@@ -253,11 +253,12 @@ static bool check_wanted(const Run *run, const NamedFile *wanted, int count)
     return good;
 }
 
-/// The name of --variant. Whether the module and the device have it, the runtime tells.
+/// The name of --variant, before its colon ("cudnn:standard"). Whether the module and the device
+/// have it, the runtime tells.
 static bool check_variant(CliCall *call)
 {
     const char *name = cli_value(call, "variant");
-    if (!name || variant_find(name))
+    if (!name || variant_find(arena_copy(call->arena, name, strcspn(name, ":"))))
         return true;
     Text known = {.arena = call->arena};
     for (const Variant *const *at = plan_variants; *at; at++)

@@ -3,6 +3,7 @@
 // run side by side run one after the other here.
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "layer.h"
 #include "memory.h"
@@ -23,6 +24,7 @@ struct rnnc_device {
     rnnc_order order;
     uint64_t seed;
     float *scales; ///< of the recurrent operand that drops: [B, the widest]
+    int64_t held_before;
 };
 
 /// The level named in "cpu:LEVEL", or NULL for "cpu" and no variant: the best supported.
@@ -125,10 +127,12 @@ static rnnc_status cpu_open(const rnnc_device_options *options, rnnc_device **ou
     rnnc_status status = wanted_level(options, &level);
     if (status != RNNC_OK)
         return status;
+    const int64_t held_before = rnnc_memory_held();
     rnnc_device *device = rnnc_memory_alloc(sizeof *device);
     if (!device)
         return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for the device");
     device->options = *options;
+    device->held_before = held_before;
     device->self_masking = rnnc_module_self_masking(options->module) != NULL;
     status = prepare(device, level);
     if (status == RNNC_OK)
@@ -284,6 +288,36 @@ static rnnc_status cpu_synchronize(rnnc_device *device)
     return RNNC_OK;
 }
 
+static double now_us(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return 1e6 * (double)time.tv_sec + 1e-3 * (double)time.tv_nsec;
+}
+
+static rnnc_status cpu_time(rnnc_device *device, const rnnc_timing *timing,
+                            rnnc_status (*run)(void *context), void *context, double *out_us)
+{
+    if (timing->in_graph)
+        return rnnc_error_set(device->options.error, RNNC_UNAVAILABLE,
+                              "the CPU has no CUDA graphs");
+    for (int32_t i = 0; i < timing->samples; i++) {
+        const double start = now_us();
+        for (int32_t k = 0; k < timing->runs; k++) {
+            const rnnc_status status = run(context);
+            if (status != RNNC_OK)
+                return status;
+        }
+        out_us[i] = (now_us() - start) / timing->runs;
+    }
+    return RNNC_OK;
+}
+
+static int64_t cpu_memory(const rnnc_device *device)
+{
+    return rnnc_memory_held() - device->held_before;
+}
+
 const rnnc_device_ops *rnnc_cpu_ops(void)
 {
     static const rnnc_device_ops ops = {
@@ -301,6 +335,8 @@ const rnnc_device_ops *rnnc_cpu_ops(void)
         .write = cpu_copy,
         .read = cpu_copy,
         .synchronize = cpu_synchronize,
+        .time = cpu_time,
+        .memory = cpu_memory,
     };
     return &ops;
 }

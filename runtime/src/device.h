@@ -12,6 +12,7 @@
 #define RNNC_RUNTIME_DEVICE_H
 
 #include "error.h"
+#include "rnnc/measure.h"
 #include "rnnc/module.h"
 
 /// What a device is opened with. All pointers outlive the device.
@@ -20,7 +21,8 @@ typedef struct {
     int ordinal;  ///< N of "cuda:N"; 0 on the CPU
     void *stream; ///< CUstream, NULL: the device makes its own; unused on the CPU
     int64_t max_batch, max_timesteps;
-    const char *variant; ///< forced for every cell layer; NULL: as planned
+    const char *variant; ///< forced for every cell layer, as "cudnn" or "cudnn:standard"; NULL: as
+                         ///< planned
     rnnc_error *error;   ///< where the device leaves its messages
 } rnnc_device_options;
 
@@ -88,6 +90,11 @@ typedef struct rnnc_device_ops {
     rnnc_status (*write)(rnnc_device *device, void *to, const void *from, size_t bytes);
     rnnc_status (*read)(rnnc_device *device, void *to, const void *from, size_t bytes);
     rnnc_status (*synchronize)(rnnc_device *device);
+    /// Times `run(context)`, which gives the device one run, as rnnc_session_time says.
+    rnnc_status (*time)(rnnc_device *device, const rnnc_timing *timing,
+                        rnnc_status (*run)(void *context), void *context, double *out_us);
+    /// Bytes that the device holds for its session. May be NULL.
+    int64_t (*memory)(const rnnc_device *device);
 } rnnc_device_ops;
 
 const rnnc_device_ops *rnnc_cpu_ops(void);

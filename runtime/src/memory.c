@@ -1,10 +1,13 @@
 // Memory: aligned blocks from the C library.
 #include "memory.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ALIGNMENT = 64 };
+
+static _Thread_local int64_t held_bytes;
 
 void *rnnc_memory_alloc(size_t bytes)
 {
@@ -12,14 +15,21 @@ void *rnnc_memory_alloc(size_t bytes)
         return NULL;
     size_t rounded = (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
     void *memory = aligned_alloc(ALIGNMENT, rounded);
-    if (memory)
-        memset(memory, 0, rounded);
-    return memory;
+    if (!memory)
+        return NULL;
+    held_bytes += (int64_t)malloc_usable_size(memory);
+    return memset(memory, 0, rounded);
 }
 
 void rnnc_memory_free(void *memory)
 {
+    held_bytes -= (int64_t)malloc_usable_size(memory);
     free(memory);
+}
+
+int64_t rnnc_memory_held(void)
+{
+    return held_bytes;
 }
 
 size_t rnnc_memory_float_bytes(int64_t a, int64_t b, int64_t c)

@@ -218,7 +218,11 @@ static rnnc_status create(rnnc_session *session, const rnnc_session_options *opt
         status = rnnc_session_set_masking(session, false, false);
     if (status == RNNC_OK)
         status = rnnc_states_create(session);
-    return status == RNNC_OK ? create_buffers(session) : status;
+    if (status == RNNC_OK)
+        status = create_buffers(session);
+    if (status == RNNC_OK && session->ops->memory)
+        session->memory_bytes = session->ops->memory(session->device);
+    return status;
 }
 
 rnnc_status rnnc_session_create(const rnnc_module *module, const rnnc_session_options *options,

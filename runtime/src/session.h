@@ -38,6 +38,7 @@ struct rnnc_session {
     int32_t mask, lengths;    ///< the same; -1: the module takes none
     rnnc_masking masking;     ///< that the device is set to
     uint64_t seed;            ///< of dropout at inference
+    int64_t memory_bytes;     ///< see rnnc_session_memory
     rnnc_binding *bindings;   ///< one for each tensor
     rnnc_own_state *states;   ///< one for each tensor; only states have memory
     float **weights;          ///< one for each tensor: rebound weights (host copies), else NULL

@@ -94,7 +94,10 @@ typedef struct rnnc_session_options {
     int64_t max_batch;     /* 0: the spec's batch, or 1 where that is `any`; at most 2^31 - 1 */
     int64_t max_timesteps; /* 0: the spec's timesteps, or 1 where that is `any`; as max_batch */
     const char *variant;   /* force a variant for every cell layer, NULL: as planned; on the CPU
-                            * "cpu", or "cpu:x86-64-v3" for one level of its code */
+                            * "cpu", or "cpu:x86-64-v3" for one level of its code; "cudnn", or
+                            * "cudnn:standard", "cudnn:persist_static", "cudnn:persist_dynamic",
+                            * "cudnn:persist_static_small_h" for one algorithm, refused with
+                            * cuDNN's reason where it cannot run */
 } rnnc_session_options;
 
 /* Allocates all that runs need. `options` may be NULL. On failure *out_session is NULL and

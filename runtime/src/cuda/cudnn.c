@@ -22,35 +22,11 @@ enum { TIMESTEPS_END = 65536, COPY_THREADS = 256, COPY_BLOCKS_MAX = 2048 };
 typedef struct {
     const rnnc_layer_desc *desc;
     CudnnLayer layer;
-    CudnnAlgorithm best, standard; /* standard.rnn NULL: best is the standard one */
+    CudnnAlgorithm best, standard; /* standard.rnn NULL: best is the standard one, or was named */
     CUfunction narrow, widen;
     char reason[384];
     rnnc_error *error;
 } CudnnState;
-
-/// Numbers of cuDNN for each rnnc_precision; the second math type is tried where the first is
-/// refused. float32 asks for FMA, as the default math may take TF32 there.
-static const struct {
-    int data_type, math_types[2];
-    size_t element_bytes;
-} precisions[] = {
-    [RNNC_FLOAT32] = {DNN_FLOAT, {DNN_FMA_MATH, DNN_FMA_MATH}, 4},
-    [RNNC_TF32] = {DNN_FLOAT, {DNN_DEFAULT_MATH, DNN_TENSOR_OP_MATH}, 4},
-    [RNNC_BFLOAT16] = {DNN_BFLOAT16, {DNN_TENSOR_OP_MATH, DNN_DEFAULT_MATH}, 2},
-    [RNNC_FLOAT16] = {DNN_HALF, {DNN_TENSOR_OP_MATH, DNN_DEFAULT_MATH}, 2},
-};
-
-void *cudnn_layer_alloc(CudnnLayer *layer, size_t bytes)
-{
-    CUdeviceptr memory = 0;
-    return layer->cuda->cuMemAlloc(&memory, bytes ? bytes : 16) ? NULL : (void *)memory;
-}
-
-void cudnn_layer_free(CudnnLayer *layer, void *memory)
-{
-    if (memory)
-        layer->cuda->cuMemFree((CUdeviceptr)memory);
-}
 
 static rnnc_status fail(CudnnState *state, int status, const char *doing)
 {
@@ -60,63 +36,23 @@ static rnnc_status fail(CudnnState *state, int status, const char *doing)
                           state->desc->name, doing, words);
 }
 
-static int create_descriptors(CudnnLayer *layer)
-{
-    const CudnnLibrary *dnn = layer->dnn;
-    int status = dnn->cudnnCreate(&layer->handle);
-    if (!status)
-        status = dnn->cudnnSetStream(layer->handle, layer->stream);
-    if (!status)
-        status = dnn->cudnnCreateDropoutDescriptor(&layer->dropout);
-    if (!status)
-        status = dnn->cudnnSetDropoutDescriptor(layer->dropout, layer->handle, 0.0f, NULL, 0, 0);
-    if (!status)
-        status = dnn->cudnnCreateRNNDataDescriptor(&layer->x_data);
-    if (!status)
-        status = dnn->cudnnCreateRNNDataDescriptor(&layer->y_data);
-    CudnnTensor *const tensors[] = {&layer->h_tensor, &layer->c_tensor, &layer->matrix,
-                                    &layer->bias};
-    for (int i = 0; i < 4 && !status; i++)
-        status = dnn->cudnnCreateTensorDescriptor(tensors[i]);
-    return status;
-}
-
-static int allocate_tensors(CudnnState *state)
-{
-    CudnnLayer *layer = &state->layer;
-    const size_t rows = (size_t)layer->max_batch * (size_t)layer->max_timesteps;
-    layer->lengths = rnnc_memory_alloc((size_t)(layer->max_batch) * sizeof *layer->lengths);
-    layer->x = cudnn_layer_alloc(layer, rows * (size_t)layer->inputs * layer->element_bytes);
-    layer->y = cudnn_layer_alloc(layer, rows * (size_t)state->desc->outputs * layer->element_bytes);
-    int complete = layer->lengths && layer->x && layer->y;
-    for (int i = 0; i < state->desc->state_count && i < 2; i++) {
-        const size_t bytes =
-            (size_t)layer->max_batch * (size_t)state->desc->state_sizes[i] * layer->element_bytes;
-        layer->state_in[i] = cudnn_layer_alloc(layer, bytes);
-        layer->state_out[i] = cudnn_layer_alloc(layer, bytes);
-        complete =
-            complete && layer->state_in[i] && layer->state_out[i] &&
-            !layer->cuda->cuMemsetD8Async((CUdeviceptr)layer->state_in[i], 0, bytes, layer->stream);
-    }
-    return complete && !layer->cuda->cuMemsetD8Async(
-                           (CUdeviceptr)layer->x, 0,
-                           rows * (size_t)layer->inputs * layer->element_bytes, layer->stream);
-}
-
-/// Tries all algorithms and keeps the fastest; false where none runs. `reason` gets the outcome.
-static bool choose_algorithm(CudnnState *state)
+/// Tries all algorithms, or the one of number `only`, and keeps the fastest; false where none runs.
+/// `reason` gets the outcome.
+static bool choose_algorithm(CudnnState *state, int only)
 {
     CudnnLayer *layer = &state->layer;
     char *at = state->reason, *const end = at + sizeof state->reason;
     for (int i = 0; i < DNN_ALGORITHMS; i++) {
         CudnnAlgorithm tried;
+        if (only >= 0 && i != only)
+            continue;
         const bool runs = cudnn_algorithm_try(layer, i, &tried);
         if (at < end && runs)
-            at += snprintf(at, (size_t)(end - at), "%s%s %.1f us%s", i ? "; " : "",
+            at += snprintf(at, (size_t)(end - at), "%s%s %.1f us%s", at > state->reason ? "; " : "",
                            cudnn_algorithm_names[i], tried.us, tried.graph ? " in a graph" : "");
         else if (at < end)
-            at += snprintf(at, (size_t)(end - at), "%s%s refused: %s", i ? "; " : "",
-                           cudnn_algorithm_names[i], tried.refusal);
+            at += snprintf(at, (size_t)(end - at), "%s%s refused: %s",
+                           at > state->reason ? "; " : "", cudnn_algorithm_names[i], tried.refusal);
         if (!runs)
             continue;
         CudnnAlgorithm slower = tried;
@@ -137,28 +73,9 @@ static void destroy(void *memory)
     CudnnState *state = memory;
     if (!state)
         return;
-    CudnnLayer *layer = &state->layer;
-    const CudnnLibrary *dnn = layer->dnn;
-    cudnn_algorithm_close(layer, &state->best);
-    cudnn_algorithm_close(layer, &state->standard);
-    void *const memories[] = {
-        layer->x,           layer->y, layer->state_in[0], layer->state_in[1], layer->state_out[0],
-        layer->state_out[1]};
-    for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
-        cudnn_layer_free(layer, memories[i]);
-    const CudnnTensor tensors[] = {layer->h_tensor, layer->c_tensor, layer->matrix, layer->bias};
-    for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
-        if (tensors[i])
-            dnn->cudnnDestroyTensorDescriptor(tensors[i]);
-    if (layer->x_data)
-        dnn->cudnnDestroyRNNDataDescriptor(layer->x_data);
-    if (layer->y_data)
-        dnn->cudnnDestroyRNNDataDescriptor(layer->y_data);
-    if (layer->dropout)
-        dnn->cudnnDestroyDropoutDescriptor(layer->dropout);
-    if (layer->handle)
-        dnn->cudnnDestroy(layer->handle);
-    rnnc_memory_free(layer->lengths);
+    cudnn_algorithm_close(&state->layer, &state->best);
+    cudnn_algorithm_close(&state->layer, &state->standard);
+    cudnn_layer_close(&state->layer);
     rnnc_memory_free(state);
 }
 
@@ -302,7 +219,6 @@ static void fill_layer(const rnnc_cuda_layer_options *options, const CudnnLibrar
                        CudnnLayer *layer)
 {
     const rnnc_layer_desc *desc = options->layer;
-    const int precision = options->module->precision;
     *layer = (CudnnLayer){
         .dnn = dnn,
         .cuda = options->cuda,
@@ -310,20 +226,41 @@ static void fill_layer(const rnnc_cuda_layer_options *options, const CudnnLibrar
         .mode = desc->cudnn->mode,
         .bias_mode = desc->cudnn->bias,
         .projection = desc->cudnn->projection,
-        .data_type = precisions[precision].data_type,
-        .math_types = {precisions[precision].math_types[0], precisions[precision].math_types[1]},
-        .element_bytes = precisions[precision].element_bytes,
+        .layers = 1,
+        .directions = 1,
         .inputs = (int)desc->inputs,
         .units = (int)desc->units,
         .max_batch = (int)options->max_batch,
         .max_timesteps = (int)options->max_timesteps,
     };
+    cudnn_layer_set_precision(layer, (rnnc_precision)options->module->precision);
+}
+
+/// The number of the algorithm that the session names; -1: it names none.
+static rnnc_status find_algorithm(const rnnc_cuda_layer_options *options, int *out_algorithm)
+{
+    *out_algorithm = -1;
+    if (!options->detail)
+        return RNNC_OK;
+    for (int i = 0; i < DNN_ALGORITHMS; i++)
+        if (strcmp(options->detail, cudnn_algorithm_names[i]) == 0)
+            *out_algorithm = i;
+    return *out_algorithm >= 0
+               ? RNNC_OK
+               : rnnc_error_set(options->error, RNNC_UNAVAILABLE,
+                                "layer %s: cuDNN has no algorithm '%s'; it has %s, %s, %s and %s",
+                                options->layer->name, options->detail, cudnn_algorithm_names[0],
+                                cudnn_algorithm_names[1], cudnn_algorithm_names[2],
+                                cudnn_algorithm_names[3]);
 }
 
 static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_state)
 {
     *out_state = NULL;
+    int only;
     rnnc_status result = check_sizes(options);
+    if (result == RNNC_OK)
+        result = find_algorithm(options, &only);
     if (result)
         return result;
     const char *missing;
@@ -337,18 +274,18 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
     state->desc = options->layer;
     state->error = options->error;
     fill_layer(options, dnn, &state->layer);
-    int status = create_descriptors(&state->layer);
+    int status = cudnn_layer_open(&state->layer);
     if (options->cuda->cuModuleGetFunction(&state->narrow, options->image, "rnn_cudnn_narrow") ||
         options->cuda->cuModuleGetFunction(&state->widen, options->image, "rnn_cudnn_widen"))
         result =
             rnnc_error_set(options->error, RNNC_DEVICE_ERROR,
                            "layer %s: the image of cudnn lacks its kernels", options->layer->name);
-    else if (status)
-        result = fail(state, status, "setting up");
-    else if (!allocate_tensors(state))
+    else if (status == DNN_ALLOC_FAILED)
         result = rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY,
                                 "layer %s: no memory for cuDNN's tensors", options->layer->name);
-    else if (!choose_algorithm(state))
+    else if (status)
+        result = fail(state, status, "setting up");
+    else if (!choose_algorithm(state, only))
         result = rnnc_error_set(options->error, RNNC_UNAVAILABLE, "layer %s: cuDNN: %s",
                                 options->layer->name, state->reason);
     if (result)
@@ -365,6 +302,7 @@ static const char *reason(const void *state)
 
 const rnnc_cuda_variant rnnc_cuda_cudnn = {
     .kind = RNNC_VARIANT_CUDNN,
+    .takes_detail = true,
     .prepare = prepare,
     .set_weights = set_weights,
     .run = run,

@@ -13,9 +13,9 @@ enum { WARM_RUNS = 2, TIMED_RUNS = 3, PROJECTION_PRODUCT = 8 };
 
 const char *const cudnn_algorithm_names[DNN_ALGORITHMS] = {
     [DNN_STANDARD] = "standard",
-    [DNN_PERSIST_STATIC] = "persist static",
-    [DNN_PERSIST_DYNAMIC] = "persist dynamic",
-    [DNN_PERSIST_SMALL_H] = "persist static small H",
+    [DNN_PERSIST_STATIC] = "persist_static",
+    [DNN_PERSIST_DYNAMIC] = "persist_dynamic",
+    [DNN_PERSIST_SMALL_H] = "persist_static_small_h",
 };
 
 void cudnn_status_text(const CudnnLibrary *dnn, int status, char *text, size_t text_bytes)
@@ -26,40 +26,6 @@ void cudnn_status_text(const CudnnLibrary *dnn, int status, char *text, size_t t
     last[strcspn(last, "\n")] = '\0';
     snprintf(text, text_bytes, "%s%s%s", dnn->cudnnGetErrorString(status), last[0] ? ": " : "",
              last);
-}
-
-static int outputs_of(const CudnnLayer *layer)
-{
-    return layer->projection ? layer->projection : layer->units;
-}
-
-int cudnn_layer_shape(CudnnLayer *layer, int batch, int timesteps)
-{
-    const CudnnLibrary *dnn = layer->dnn;
-    if (layer->batch == batch && layer->timesteps == timesteps)
-        return DNN_SUCCESS;
-    layer->batch = layer->timesteps = 0;
-    for (int i = 0; i < batch; i++)
-        layer->lengths[i] = timesteps;
-    const int outputs = outputs_of(layer), units = layer->units;
-    const int h_dims[3] = {1, batch, outputs}, h_strides[3] = {batch * outputs, outputs, 1};
-    const int c_dims[3] = {1, batch, units}, c_strides[3] = {batch * units, units, 1};
-    const int type = layer->data_type;
-    int status = dnn->cudnnSetTensorNdDescriptor(layer->h_tensor, type, 3, h_dims, h_strides);
-    if (!status)
-        status = dnn->cudnnSetTensorNdDescriptor(layer->c_tensor, type, 3, c_dims, c_strides);
-    if (!status)
-        status =
-            dnn->cudnnSetRNNDataDescriptor(layer->x_data, type, DNN_SEQ_MAJOR_PACKED, timesteps,
-                                           batch, layer->inputs, layer->lengths, NULL);
-    if (!status)
-        status = dnn->cudnnSetRNNDataDescriptor(layer->y_data, type, DNN_SEQ_MAJOR_PACKED,
-                                                timesteps, batch, outputs, layer->lengths, NULL);
-    if (!status) {
-        layer->batch = batch;
-        layer->timesteps = timesteps;
-    }
-    return status;
 }
 
 int cudnn_algorithm_forward(CudnnLayer *layer, const CudnnAlgorithm *algorithm, const void *x,
@@ -85,9 +51,10 @@ static int set_descriptor(CudnnLayer *layer, CudnnAlgorithm *algorithm)
     int status = DNN_NOT_SUPPORTED;
     for (int i = 0; i < 2 && status; i++)
         status = layer->dnn->cudnnSetRNNDescriptor_v8(
-            algorithm->rnn, algorithm->algorithm, layer->mode, layer->bias_mode, DNN_UNIDIRECTIONAL,
-            DNN_LINEAR_INPUT, layer->data_type, DNN_FLOAT, layer->math_types[i], layer->inputs,
-            layer->units, outputs_of(layer), 1, layer->dropout, DNN_PADDED_IO_DISABLED);
+            algorithm->rnn, algorithm->algorithm, layer->mode, layer->bias_mode,
+            layer->directions == 2 ? DNN_BIDIRECTIONAL : DNN_UNIDIRECTIONAL, DNN_LINEAR_INPUT,
+            layer->data_type, DNN_FLOAT, layer->math_types[i], layer->inputs, layer->units,
+            cudnn_layer_outputs(layer), layer->layers, layer->dropout, DNN_PADDED_IO_DISABLED);
     if (!status && algorithm->algorithm == DNN_PERSIST_DYNAMIC)
         status = layer->dnn->cudnnBuildRNNDynamic(layer->handle, algorithm->rnn, layer->max_batch);
     return status;
@@ -178,7 +145,8 @@ static int time_algorithm(CudnnLayer *layer, CudnnAlgorithm *algorithm)
     return DNN_SUCCESS;
 }
 
-int cudnn_algorithm_try(CudnnLayer *layer, int number, CudnnAlgorithm *out)
+/// Sets up; a forward pass tells whether the library refuses. `timed`: see cudnn_algorithm_try.
+static int set_up(CudnnLayer *layer, int number, bool timed, CudnnAlgorithm *out)
 {
     *out = (CudnnAlgorithm){.algorithm = number};
     int status = layer->dnn->cudnnCreateRNNDescriptor(&out->rnn);
@@ -189,7 +157,8 @@ int cudnn_algorithm_try(CudnnLayer *layer, int number, CudnnAlgorithm *out)
     if (!status)
         status = allocate_spaces(layer, out);
     if (!status)
-        status = time_algorithm(layer, out);
+        status = timed ? time_algorithm(layer, out)
+                       : cudnn_algorithm_forward(layer, out, layer->x, layer->y);
     if (!status)
         return 1;
     char refusal[sizeof out->refusal];
@@ -197,6 +166,16 @@ int cudnn_algorithm_try(CudnnLayer *layer, int number, CudnnAlgorithm *out)
     cudnn_algorithm_close(layer, out);
     memcpy(out->refusal, refusal, sizeof refusal);
     return 0;
+}
+
+int cudnn_algorithm_try(CudnnLayer *layer, int algorithm, CudnnAlgorithm *out)
+{
+    return set_up(layer, algorithm, true, out);
+}
+
+int cudnn_algorithm_open(CudnnLayer *layer, int algorithm, CudnnAlgorithm *out)
+{
+    return set_up(layer, algorithm, false, out);
 }
 
 void cudnn_algorithm_close(CudnnLayer *layer, CudnnAlgorithm *algorithm)
@@ -260,7 +239,7 @@ static int pack_image(CudnnLayer *layer, const CudnnAlgorithm *algorithm,
 {
     const int gates = layer->mode == DNN_LSTM ? 4 : layer->mode == DNN_GRU ? 3 : 1;
     const size_t units = (size_t)layer->units, inputs = (size_t)layer->inputs;
-    const size_t outputs = (size_t)outputs_of(layer);
+    const size_t outputs = (size_t)cudnn_layer_outputs(layer);
     int status = DNN_SUCCESS;
     for (int gate = 0; gate < gates && !status; gate++) {
         const size_t row = (size_t)gate * units;

@@ -17,6 +17,7 @@
 #include "../memory.h"
 #include "image.h"
 #include "sequence.h"
+#include "timing.h"
 #include "variant.h"
 
 /// A variant made ready for a layer.
@@ -43,6 +44,7 @@ struct rnnc_device {
     CUevent fork, join;
     bool owns_stream;
     int arch;
+    long long held_before;
     char name[192];
     CUmodule *images; ///< of the module; NULL until a layer needs it
     DeviceLayer *layers;
@@ -150,9 +152,22 @@ static rnnc_status open_sequence(rnnc_device *device)
     return status == RNNC_OK ? rnnc_cuda_sequence_open(&options, &device->sequence) : status;
 }
 
+/// What stands behind the colon of a forced variant ("cudnn:standard"), or NULL.
+static const char *detail_of(const char *forced)
+{
+    const char *colon = forced ? strchr(forced, ':') : NULL;
+    return colon ? colon + 1 : NULL;
+}
+
+static bool is_named(const char *forced, const char *name)
+{
+    const size_t length = strcspn(forced, ":");
+    return strlen(name) == length && strncmp(forced, name, length) == 0;
+}
+
 /// Prepares layer `index` by `row` in `to`; `variant` NULL: a layer without a recurrence.
 static rnnc_status prepare(rnnc_device *device, int index, const rnnc_cuda_variant *row,
-                           const rnnc_variant_desc *variant, Prepared *to)
+                           const rnnc_variant_desc *variant, const char *detail, Prepared *to)
 {
     const rnnc_layer_desc *layer = &device->options.module->layers[index];
     rnnc_cuda_layer_options options = {.cuda = device->cuda,
@@ -160,6 +175,7 @@ static rnnc_status prepare(rnnc_device *device, int index, const rnnc_cuda_varia
                                        .module = device->options.module,
                                        .layer = layer,
                                        .variant = variant,
+                                       .detail = detail,
                                        .max_batch = device->options.max_batch,
                                        .max_timesteps =
                                            layer->sequence_in ? device->options.max_timesteps : 1,
@@ -191,7 +207,7 @@ static rnnc_status choose(rnnc_device *device, int index, const char *forced, bo
     const rnnc_layer_desc *layer = &device->options.module->layers[index];
     for (int i = 0; i < layer->variant_count; i++) {
         const rnnc_variant_desc *variant = &layer->variants[i];
-        if (forced && strcmp(forced, variant->name) != 0)
+        if (forced && !is_named(forced, variant->name))
             continue;
         const rnnc_cuda_variant *row = rnnc_cuda_variant_find(variant->kind);
         if (masks && row && !row->masks) {
@@ -200,9 +216,16 @@ static rnnc_status choose(rnnc_device *device, int index, const char *forced, bo
             remark(to, passed, NULL);
             continue;
         }
-        rnnc_status status = row ? prepare(device, index, row, variant, to)
-                                 : rnnc_error_set(device->options.error, RNNC_UNAVAILABLE,
-                                                  "this runtime has no driver for it");
+        const char *detail = detail_of(forced);
+        rnnc_status status;
+        if (!row)
+            status = rnnc_error_set(device->options.error, RNNC_UNAVAILABLE,
+                                    "this runtime has no driver for it");
+        else if (detail && !row->takes_detail)
+            status = rnnc_error_set(device->options.error, RNNC_UNAVAILABLE,
+                                    "it has no '%s' to choose", detail);
+        else
+            status = prepare(device, index, row, variant, detail, to);
         if (status == RNNC_OK) {
             const char *chosen = row->reason ? row->reason(to->state) : NULL;
             remark(to, forced ? "asked for by the session" : variant->reason, chosen);
@@ -242,7 +265,7 @@ static rnnc_status prepare_layers(rnnc_device *device)
         else if (is_of_sequence(&module->layers[i]))
             plain->name = "pointwise";
         else
-            status = prepare(device, i, &rnnc_cuda_pointwise, NULL, plain);
+            status = prepare(device, i, &rnnc_cuda_pointwise, NULL, NULL, plain);
     }
     return status;
 }
@@ -323,6 +346,7 @@ static rnnc_status open_device(const rnnc_device_options *options, rnnc_device *
         return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for the device");
     device->options = *options;
     device->cuda = cuda;
+    device->held_before = rnnc_cuda_memory_held();
     device->images =
         rnnc_memory_alloc((size_t)(options->module->image_count + 1) * sizeof *device->images);
     device->layers =
@@ -502,6 +526,21 @@ static rnnc_status synchronize(rnnc_device *device)
     return result ? fail(device, result, "running") : rnnc_cuda_sequence_fault(device->sequence);
 }
 
+static rnnc_status time_runs(rnnc_device *device, const rnnc_timing *timing,
+                             rnnc_status (*run)(void *context), void *context, double *out_us)
+{
+    enter(device);
+    rnnc_status status = rnnc_cuda_time(device->cuda, device->stream, timing, run, context,
+                                        device->options.error, out_us);
+    leave(device);
+    return status;
+}
+
+static int64_t memory(const rnnc_device *device)
+{
+    return rnnc_cuda_memory_held() - device->held_before;
+}
+
 const rnnc_device_ops *rnnc_cuda_ops(void)
 {
     static const rnnc_device_ops ops = {
@@ -519,6 +558,8 @@ const rnnc_device_ops *rnnc_cuda_ops(void)
         .write = write_memory,
         .read = read_memory,
         .synchronize = synchronize,
+        .time = time_runs,
+        .memory = memory,
     };
     return &ops;
 }

@@ -17,6 +17,37 @@ static const rnnc_symbol symbols[] = {
 #undef DRIVER_SYMBOL
 };
 
+/// The driver's own functions, behind those that count.
+static CUresult (*driver_alloc)(CUdeviceptr *memory, size_t bytes);
+static CUresult (*driver_free)(CUdeviceptr memory);
+static _Thread_local long long held_bytes;
+
+static size_t size_of(CUdeviceptr memory)
+{
+    CUdeviceptr base;
+    size_t bytes = 0;
+    return driver.cuMemGetAddressRange(&base, &bytes, memory) ? 0 : bytes;
+}
+
+static CUresult counting_alloc(CUdeviceptr *memory, size_t bytes)
+{
+    const CUresult result = driver_alloc(memory, bytes);
+    if (!result)
+        held_bytes += (long long)size_of(*memory);
+    return result;
+}
+
+static CUresult counting_free(CUdeviceptr memory)
+{
+    held_bytes -= memory ? (long long)size_of(memory) : 0;
+    return driver_free(memory);
+}
+
+long long rnnc_cuda_memory_held(void)
+{
+    return held_bytes;
+}
+
 static void open_driver(void)
 {
     static const char *const names[] = {"libcuda.so.1", NULL};
@@ -35,6 +66,10 @@ static void open_driver(void)
                  text ? text : "");
         return;
     }
+    driver_alloc = driver.cuMemAlloc;
+    driver_free = driver.cuMemFree;
+    driver.cuMemAlloc = counting_alloc;
+    driver.cuMemFree = counting_free;
     is_open = 1;
 }
 

@@ -20,6 +20,7 @@ enum { CU_STREAM_NON_BLOCKING = 1, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1 };
 enum { CU_EVENT_DISABLE_TIMING = 2, CU_MEMHOSTALLOC_DEVICEMAP = 2 };
 enum {
     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
+    CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13,
     CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
@@ -35,6 +36,10 @@ typedef struct {
 /* The driver, opened and initialised once a process; NULL, with the reason in `*out_reason` (static
  * storage), where there is none or it sees no GPU. Any thread. */
 const rnnc_cuda_driver *rnnc_cuda_driver_open(const char **out_reason);
+
+/* Bytes that the calling thread has allocated through cuMemAlloc of this table, less those that it
+ * has freed. */
+long long rnnc_cuda_memory_held(void);
 
 /* Copies from host memory in the order of `stream`, and waits for that. The driver's copy without
  * a stream comes back while its last part is still on its way, and a stream that does not wait for

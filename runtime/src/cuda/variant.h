@@ -16,6 +16,7 @@ typedef struct {
     const rnnc_module_desc *module;
     const rnnc_layer_desc *layer;
     const rnnc_variant_desc *variant; /* NULL: a layer without a recurrence */
+    const char *detail;               /* behind the colon of a forced variant's name; NULL: none */
     CUmodule image;                   /* the variant's device code, loaded; NULL: it has none */
     int64_t max_batch, max_timesteps;
     rnnc_error *error;
@@ -23,7 +24,8 @@ typedef struct {
 
 typedef struct {
     rnnc_variant_kind kind;
-    bool masks; /* whether it runs calls with an order (masks and lengths) */
+    bool masks;        /* whether it runs calls with an order (masks and lengths) */
+    bool takes_detail; /* whether prepare looks at `detail` */
     /* Makes all that runs need but weights. RNNC_UNAVAILABLE, with the reason in the error: this
      * variant cannot run here, the next one is tried. On failure *out_state is NULL. */
     rnnc_status (*prepare)(const rnnc_cuda_layer_options *options, void **out_state);
