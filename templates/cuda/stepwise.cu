@@ -8,6 +8,8 @@
 //
 //     chunk of 256 bytes of K:  [Columns] matrix | [64] operand rows, 272 bytes apart (cp.async,
 //                               up to 4 in flight); warp w takes its bytes 32*w ... of each row
+//     matrix in memory          [tile][chunk][Columns][256 bytes], zeros where there is no unit
+//                               or K, so that a chunk of a tile is one stretch of memory
 //     partial sums [8 warps][64][Columns + 4], over the chunks' memory
 //     W*x, old states of the thread's own units, bias vectors: cp.async before the product
 //
@@ -36,7 +38,7 @@
 /// What a phase's kernel is given for one step; all device memory.
 struct RnnStep {
     const float *input;                             ///< W*x: [B, T, RNN_INPUT_STRIDE]
-    const rnn_operand *matrix;                      ///< [row_count*size, K padded]; NULL: none
+    const rnn_operand *matrix;                      ///< packed tiles; NULL: none
     const rnn_operand *operand;                     ///< [B, heads * K padded]
     const float *bias, *recurrent_bias, *parameter; ///< canonical; NULL: none
     const float *state_in[RNN_STATES_MAX];          ///< [B, size]
@@ -259,85 +261,58 @@ template <class Tile> RNN_INLINE RnnPlace rnn_place(const RnnStep &step)
     return place;
 }
 
-/// Starts the copies of the CTA's rows of the matrix for chunk `piece`. Rows that belong to no
-/// unit hold anything: they have their own sums.
-template <int Phase, class Tile>
-RNN_INLINE void rnn_copy_matrix(const RnnStep &step, const RnnPlace &place, int piece,
-                                unsigned char *slot)
-{
-    constexpr int vectors = RNN_PIECE_BYTES / 16;
-    for (int i = threadIdx.x; i < Tile::gates * Tile::units * vectors; i += RNN_STEP_THREADS) {
-        const int column = i / vectors, vector = i % vectors;
-        const int gate = column / Tile::units, unit = column % Tile::units;
-        const int k = piece * RNN_PIECE + vector * RNN_VECTOR;
-        const bool wanted = unit < place.units_end && k < Tile::depth;
-        const long long row = (long long)gate * rnn_phases[Phase].size + place.first + unit;
-        rnn_copy16_or_zero(slot + column * RNN_PIECE_STRIDE + vector * 16,
-                           step.matrix + (wanted ? row * rnn_padded(Tile::depth) + k : 0), wanted);
-    }
-}
+/// What one thread copies of each chunk: one vector of 16 bytes of every 16th row.
+template <int Phase, int Columns> struct RnnCopies {
+    using Tile = RnnTile<Phase, Columns>;
+    enum {
+        vectors = RNN_PIECE_BYTES / 16,
+        apart = RNN_STEP_THREADS / vectors,
+        columns = rnn_columns_few(Phase), // of a packed tile
+        units = rnn_tile_units(Phase, columns),
+        tiles = (Tile::head_units + units - 1) / units
+    };
+    const rnn_operand *matrix[Columns / apart], *operand;
+    int rows; ///< of the batch, from the thread's first on
 
-template <class Tile, int Columns>
-RNN_INLINE void rnn_copy_operand(const RnnStep &step, const RnnPlace &place, int piece,
-                                 unsigned char *slot)
-{
-    constexpr int vectors = RNN_PIECE_BYTES / 16;
-    for (int i = threadIdx.x; i < place.rows * vectors; i += RNN_STEP_THREADS) {
-        const int row = i / vectors, vector = i % vectors;
-        const int k = piece * RNN_PIECE + vector * RNN_VECTOR;
-        const bool wanted = k < Tile::depth;
-        const long long at = (place.first_row + row) * Tile::operand_stride +
-                             (long long)place.head * rnn_padded(Tile::depth) + k;
-        rnn_copy16_or_zero(slot + (Columns + row) * RNN_PIECE_STRIDE + vector * 16,
-                           step.operand + (wanted ? at : 0), wanted);
+    /// Columns beyond the gates and units beyond the last copy some other: their sums are unused.
+    RNN_MEMBER void begin(const RnnStep &step, const RnnPlace &place)
+    {
+        const int within = place.first - place.head * Tile::head_units;
+#pragma unroll
+        for (int i = 0; i < Columns / apart; i++) {
+            const int column = (int)threadIdx.x / vectors + i * apart;
+            const int gate = min(column / Tile::units, Tile::gates - 1);
+            const int unit = min(within + column % Tile::units, Tile::head_units - 1);
+            const long long tile = place.head * tiles + unit / units;
+            const long long row = tile * Tile::pieces * columns + gate * units + unit % units;
+            matrix[i] = step.matrix + row * RNN_PIECE + threadIdx.x % vectors * RNN_VECTOR;
+        }
+        operand = step.operand + (place.first_row + threadIdx.x / vectors) * Tile::operand_stride +
+                  place.head * rnn_padded(Tile::depth) + threadIdx.x % vectors * RNN_VECTOR;
+        rows = place.rows - (int)threadIdx.x / vectors;
     }
-}
+    /// Starts the copies of chunk `piece`.
+    RNN_MEMBER void start(int piece, unsigned char *slot) const
+    {
+        unsigned char *const to =
+            slot + threadIdx.x / vectors * RNN_PIECE_STRIDE + threadIdx.x % vectors * 16;
+        const bool wanted =
+            piece * RNN_PIECE + (int)threadIdx.x % vectors * RNN_VECTOR < Tile::depth;
+        const rnn_operand *const from = operand + (wanted ? piece * RNN_PIECE : 0);
+#pragma unroll
+        for (int i = 0; i < Columns / apart; i++)
+            rnn_copy16(to + i * apart * RNN_PIECE_STRIDE,
+                       matrix[i] + (long long)piece * columns * RNN_PIECE);
+#pragma unroll
+        for (int j = 0; j < RNN_TILE_ROWS; j += apart)
+            if (j < rows)
+                rnn_copy16_or_zero(to + (Columns + j) * RNN_PIECE_STRIDE,
+                                   from + (wanted ? j * Tile::operand_stride : 0), wanted);
+    }
+};
 
 /// The sums of one warp over its part of K for the whole tile.
 template <int Columns> struct RnnTileSums {
-#if RNN_PRECISION == 0
-    enum { along_columns = Columns / 4, along_rows = RNN_TILE_ROWS / 8 };
-    float sums[along_columns][along_rows]; // lane: every 4th column, every 8th row
-
-    RNN_MEMBER void add(const unsigned char *slot, int rows)
-    {
-        const int lane = threadIdx.x % 32;
-        slot += threadIdx.x / 32 * 32;
-#pragma unroll 1
-        for (int part = 0; part < 32; part += 16) {
-            float4 b[along_rows];
-#pragma unroll
-            for (int j = 0; j < along_rows; j++)
-                if (8 * j < rows)
-                    b[j] =
-                        *(const float4 *)(slot + (Columns + lane / 4 + 8 * j) * RNN_PIECE_STRIDE +
-                                          part);
-#pragma unroll
-            for (int i = 0; i < along_columns; i++) {
-                const float4 a =
-                    *(const float4 *)(slot + (lane % 4 + 4 * i) * RNN_PIECE_STRIDE + part);
-#pragma unroll
-                for (int j = 0; j < along_rows; j++) {
-                    if (8 * j >= rows)
-                        continue;
-                    sums[i][j] = fmaf(a.x, b[j].x, sums[i][j]);
-                    sums[i][j] = fmaf(a.y, b[j].y, sums[i][j]);
-                    sums[i][j] = fmaf(a.z, b[j].z, sums[i][j]);
-                    sums[i][j] = fmaf(a.w, b[j].w, sums[i][j]);
-                }
-            }
-        }
-    }
-    template <class Take> RNN_MEMBER void each(Take take) const
-    {
-        const int lane = threadIdx.x % 32;
-#pragma unroll
-        for (int j = 0; j < along_rows; j++)
-#pragma unroll
-            for (int i = 0; i < along_columns; i++)
-                take(lane / 4 + 8 * j, lane % 4 + 4 * i, sums[i][j]);
-    }
-#else
     enum { along_columns = Columns / 16, along_rows = RNN_TILE_ROWS / 8 };
     float sums[along_columns][along_rows][4];
 
@@ -377,13 +352,13 @@ template <int Columns> struct RnnTileSums {
                     take(8 * j + lane % 4 * 2 + e % 2, 16 * i + e / 2 * 8 + lane / 4,
                          sums[i][j][e]);
     }
-#endif
 };
 
 /// The product of a CTA's tile: leaves the warps' partial sums in shared memory, [warp][row]
-/// [column], with a barrier after them. The first `ahead` chunks of the matrix are on their way.
+/// [column], with a barrier after them. The first `ahead` chunks are on their way.
 template <int Phase, int Columns>
-RNN_INLINE void rnn_multiply_tile(const RnnStep &step, const RnnPlace &place, unsigned char *slots)
+RNN_INLINE void rnn_multiply_tile(const RnnCopies<Phase, Columns> &copies, const RnnPlace &place,
+                                  unsigned char *slots)
 {
     using Tile = RnnTile<Phase, Columns>;
     RnnTileSums<Columns> sums = {};
@@ -391,11 +366,9 @@ RNN_INLINE void rnn_multiply_tile(const RnnStep &step, const RnnPlace &place, un
     for (int piece = 0; piece < Tile::pieces; piece++) {
         rnn_copy_wait<Tile::ahead - 1>();
         __syncthreads();
-        if (Tile::ahead < Tile::pieces && piece + Tile::ahead < Tile::pieces) {
-            unsigned char *slot = slots + (piece + Tile::ahead) % Tile::slots * Tile::piece_bytes;
-            rnn_copy_matrix<Phase, Tile>(step, place, piece + Tile::ahead, slot);
-            rnn_copy_operand<Tile, Columns>(step, place, piece + Tile::ahead, slot);
-        }
+        if (Tile::ahead < Tile::pieces && piece + Tile::ahead < Tile::pieces)
+            copies.start(piece + Tile::ahead,
+                         slots + (piece + Tile::ahead) % Tile::slots * Tile::piece_bytes);
         rnn_copy_commit();
         sums.add(slots + piece % Tile::slots * Tile::piece_bytes, place.rows);
     }
@@ -524,14 +497,16 @@ template <int Phase, int Columns> RNN_INLINE void rnn_step_tile(const RnnStep &s
         rnn_copy_values<Tile>(step, place, values);
     }
     if constexpr (Tile::gates > 0) {
-        for (int piece = 0; piece < Tile::ahead && multiplies; piece++) {
-            unsigned char *slot = slots + piece * Tile::piece_bytes;
-            rnn_copy_matrix<Phase, Tile>(step, place, piece, slot);
-            rnn_copy_operand<Tile, Columns>(step, place, piece, slot);
-            rnn_copy_commit();
+        if (multiplies) {
+            RnnCopies<Phase, Columns> copies;
+            copies.begin(step, place);
+#pragma unroll 1
+            for (int piece = 0; piece < Tile::ahead; piece++) {
+                copies.start(piece, slots + piece * Tile::piece_bytes);
+                rnn_copy_commit();
+            }
+            rnn_multiply_tile<Phase, Columns>(copies, place, slots);
         }
-        if (multiplies)
-            rnn_multiply_tile<Phase, Columns>(step, place, slots);
     }
     if (!multiplies) {
         rnn_copy_commit();
@@ -669,13 +644,14 @@ RNN_PHASES(RNN_NORM_KERNEL)
     }
 RNN_PHASES(RNN_KERNEL)
 
-/// For the host: CTAs along x and dynamic shared memory of each phase's two kernels.
+/// For the host: CTAs along x and dynamic shared memory of each phase's two kernels, and columns of
+/// a packed tile.
 struct RnnShape {
-    int tiles, shared_bytes, tiles_many, shared_bytes_many;
+    int tiles, shared_bytes, tiles_many, shared_bytes_many, columns;
 };
 #define RNN_SHAPE(number)                                                                          \
     {rnn_tiles(number, rnn_columns_few(number)),                                                   \
      RnnTile<number, rnn_columns_few(number)>::shared_bytes,                                       \
      rnn_tiles(number, rnn_columns_many(number)),                                                  \
-     RnnTile<number, rnn_columns_many(number)>::shared_bytes},
+     RnnTile<number, rnn_columns_many(number)>::shared_bytes, rnn_columns_few(number)},
 extern "C" __device__ RnnShape rnn_shapes[RNN_PHASE_COUNT] = {RNN_PHASES(RNN_SHAPE)};

@@ -14,7 +14,8 @@
 #include "../memory.h"
 #include "layer_weights.h"
 
-enum { THREADS = 256, TILE_ROWS = 64, GRAPHS = 4, GRAPH_LAUNCHES_MAX = 1 << 14 };
+enum { THREADS = 256, TILE_ROWS = 64, CHUNK_BYTES = 256 };
+enum { GRAPHS = 4, GRAPH_LAUNCHES_MAX = 1 << 14 };
 
 /// What a graph has baked in.
 typedef struct {
@@ -33,9 +34,10 @@ typedef struct {
     uint64_t used;          ///< of the run that used it last
 } CachedGraph;
 
-/// RnnShape of templates/cuda/stepwise.cu: of the tile for few rows and of that for many.
+/// RnnShape of templates/cuda/stepwise.cu: of the tile for few rows, which R is packed for, and of
+/// that for many.
 typedef struct {
-    int tiles, shared_bytes, tiles_many, shared_bytes_many;
+    int tiles, shared_bytes, tiles_many, shared_bytes_many, columns;
 } Shape;
 
 typedef struct {
@@ -97,6 +99,24 @@ static int64_t head_depth(const rnnc_phase_desc *phase)
     return phase->operand_size / phase->heads;
 }
 
+/// Operands of K in a chunk, and chunks of a phase's product.
+static int64_t chunk_depth(const StepwiseState *state)
+{
+    return CHUNK_BYTES / rnnc_layer_weights_operand_bytes(&state->weights);
+}
+static int64_t chunk_count(const StepwiseState *state, const rnnc_phase_desc *phase)
+{
+    return (head_depth(phase) + chunk_depth(state) - 1) / chunk_depth(state);
+}
+
+/// Rows of CHUNK_BYTES of a phase's packed matrix.
+static int64_t packed_rows(const StepwiseState *state, int index)
+{
+    const Shape *shape = &state->shapes[index];
+    return shape->tiles * shape->columns *
+           chunk_count(state, &state->weights.options.layer->phases[index]);
+}
+
 /// A phase's matrix and operand buffers. The padding of both stays 0.
 static rnnc_status allocate_phase(StepwiseState *state, int index)
 {
@@ -107,7 +127,7 @@ static rnnc_status allocate_phase(StepwiseState *state, int index)
     const int64_t padded_bytes = rnnc_layer_weights_padded(&state->weights, head_depth(phase)) *
                                  rnnc_layer_weights_operand_bytes(&state->weights);
     rnnc_status status = rnnc_layer_weights_alloc(
-        &state->weights, phase->row_count * phase->size * padded_bytes, &state->matrices[index]);
+        &state->weights, packed_rows(state, index) * CHUNK_BYTES, &state->matrices[index]);
     for (int i = 0; i < (phase->operand_is_state ? 2 : 1) && status == RNNC_OK; i++)
         status = rnnc_layer_weights_alloc(&state->weights,
                                           options->max_batch * phase->heads * padded_bytes,
@@ -197,32 +217,54 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
     return status;
 }
 
-/// The rows that a phase multiplies, one below the other, as operands.
+/// One gate of one unit, chunk by chunk; `to` is its row in the tile's first chunk.
+static void pack_row(const float *from, int64_t depth, int64_t chunk, int64_t apart, float *to)
+{
+    for (int64_t k = 0; k < depth; k += chunk, to += apart)
+        memcpy(to, from + k, (size_t)(depth - k < chunk ? depth - k : chunk) * sizeof *to);
+}
+
+/// The rows that a phase multiplies, as the kernels' packed tiles (templates/cuda/stepwise.cu).
+static void pack_matrix(const StepwiseState *state, int index, const float *matrix, float *packed)
+{
+    const rnnc_phase_desc *phase = &state->weights.options.layer->phases[index];
+    const Shape *shape = &state->shapes[index];
+    const int64_t depth = head_depth(phase), chunk = chunk_depth(state);
+    const int64_t units = shape->columns / phase->row_count, apart = shape->columns * chunk;
+    const int64_t head_units = phase->size / phase->heads;
+    const int64_t head_tiles = shape->tiles / phase->heads;
+    for (int64_t u = 0; u < phase->size; u++) {
+        const int64_t within = u % head_units;
+        const int64_t tile = u / head_units * head_tiles + within / units;
+        float *to = packed + tile * chunk_count(state, phase) * apart + within % units * chunk;
+        for (int g = 0; g < phase->row_count; g++)
+            pack_row(matrix + (phase->rows[g] * phase->size + u) * depth, depth, chunk, apart,
+                     to + g * units * chunk);
+    }
+}
+
 static rnnc_status set_matrix(StepwiseState *state, int index,
                               const float *const weights[RNNC_WEIGHT_COUNT])
 {
     const rnnc_cuda_layer_options *options = &state->weights.options;
     const rnnc_phase_desc *phase = &options->layer->phases[index];
-    const int64_t depth = head_depth(phase), block = phase->size * depth;
-    const int64_t row_count = phase->row_count * phase->size;
-    const float *from = weights[phase->matrix];
+    const int64_t rows = packed_rows(state, index), chunk = chunk_depth(state);
     CUdeviceptr wide = 0;
-    float *rows = rnnc_memory_alloc((size_t)(row_count * depth) * sizeof *rows);
-    if (!rows)
+    float *packed = rnnc_memory_alloc((size_t)(rows * chunk) * sizeof *packed);
+    if (!packed)
         return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for weights");
-    for (int r = 0; r < phase->row_count; r++)
-        memcpy(rows + r * block, from + phase->rows[r] * block, (size_t)block * sizeof *rows);
-    rnnc_status status = rnnc_layer_weights_upload(&state->weights, rows, row_count * depth, &wide);
+    pack_matrix(state, index, weights[phase->matrix], packed);
+    rnnc_status status = rnnc_layer_weights_upload(&state->weights, packed, rows * chunk, &wide);
     if (status == RNNC_OK)
-        status = rnnc_layer_weights_convert(&state->weights, wide, 0, state->matrices[index],
-                                            row_count, depth, depth);
+        status = rnnc_layer_weights_convert(&state->weights, wide, 0, state->matrices[index], rows,
+                                            chunk, chunk);
     if (status == RNNC_OK)
         status = rnnc_layer_weights_check(&state->weights,
                                           options->cuda->cuStreamSynchronize(options->stream),
                                           "converting weights");
     if (wide)
         options->cuda->cuMemFree(wide);
-    rnnc_memory_free(rows);
+    rnnc_memory_free(packed);
     return status;
 }
 
