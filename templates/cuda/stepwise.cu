@@ -13,11 +13,13 @@
 //     partial sums [8 warps][64][Columns + 4], over the chunks' memory
 //     W*x, old states of the thread's own units, bias vectors: cp.async before the product
 //
-// So each byte is read from shared memory once, and a sum runs over K in an order that K alone
-// fixes: 8 sums, each over its pieces of 32 bytes in turn, then added from first to last. Two tiles
-// (few columns, so that CTAs fill the GPU at small B; 64 columns for large B) give the same bits.
-// Operands are narrowed copies of states and carries that the phases which make them write, with
-// two buffers for states: phase p of step s reads buffer s % 2, its writer fills the other.
+// So each byte is read from shared memory once, and a sum runs over K in an order that K and the
+// unit alone fix: 8 sums, each over its pieces of 32 bytes in turn, then added from first to last.
+// CTAs begin at different chunks, so that they do not all want the same rows of the operand at
+// once. Two tiles (few columns, so that CTAs fill the GPU at small B; 64 columns for large B) give
+// the same bits. Operands are narrowed copies of states and carries that the phases which make them
+// write, with two buffers for states: phase p of step s reads buffer s % 2, its writer fills the
+// other.
 //
 // A phase with norms is two launches: the product to memory, then a CTA a row for mean, variance
 // and the pointwise part. Barriers: one a chunk, two around the partial sums.
@@ -113,11 +115,18 @@ constexpr __device__ int rnn_columns_few(int phase)
     return columns;
 }
 
+/// Units of a tile: a whole number of those of the tile for few rows.
+constexpr __device__ int rnn_whole_units(int phase, int columns)
+{
+    const int few = rnn_tile_units(phase, rnn_columns_few(phase));
+    return rnn_tile_units(phase, columns) / few * few;
+}
+
 /// Sizes of one tile.
 template <int Phase, int Columns> struct RnnTile {
     enum {
         gates = rnn_phases[Phase].row_count,
-        units = rnn_tile_units(Phase, Columns),
+        units = rnn_whole_units(Phase, Columns),
         head_units = rnn_head_units(Phase),
         tiles = (head_units + units - 1) / units, // of a head
         depth = gates ? rnn_head_depth(Phase) : 0,
@@ -272,12 +281,14 @@ template <int Phase, int Columns> struct RnnCopies {
         tiles = (Tile::head_units + units - 1) / units
     };
     const rnn_operand *matrix[Columns / apart], *operand;
-    int rows; ///< of the batch, from the thread's first on
+    int rows;  ///< of the batch, from the thread's first on
+    int first; ///< the chunk of K that the CTA begins with
 
     /// Columns beyond the gates and units beyond the last copy some other: their sums are unused.
     RNN_MEMBER void begin(const RnnStep &step, const RnnPlace &place)
     {
         const int within = place.first - place.head * Tile::head_units;
+        first = within / rnn_whole_units(Phase, rnn_columns_many(Phase)) % Tile::pieces;
 #pragma unroll
         for (int i = 0; i < Columns / apart; i++) {
             const int column = (int)threadIdx.x / vectors + i * apart;
@@ -291,11 +302,12 @@ template <int Phase, int Columns> struct RnnCopies {
                   place.head * rnn_padded(Tile::depth) + threadIdx.x % vectors * RNN_VECTOR;
         rows = place.rows - (int)threadIdx.x / vectors;
     }
-    /// Starts the copies of chunk `piece`.
+    /// Starts the copies of the CTA's chunk number `piece`.
     RNN_MEMBER void start(int piece, unsigned char *slot) const
     {
         unsigned char *const to =
             slot + threadIdx.x / vectors * RNN_PIECE_STRIDE + threadIdx.x % vectors * 16;
+        piece = piece + first < Tile::pieces ? piece + first : piece + first - Tile::pieces;
         const bool wanted =
             piece * RNN_PIECE + (int)threadIdx.x % vectors * RNN_VECTOR < Tile::depth;
         const rnn_operand *const from = operand + (wanted ? piece * RNN_PIECE : 0);
@@ -652,6 +664,6 @@ struct RnnShape {
 #define RNN_SHAPE(number)                                                                          \
     {rnn_tiles(number, rnn_columns_few(number)),                                                   \
      RnnTile<number, rnn_columns_few(number)>::shared_bytes,                                       \
-     rnn_tiles(number, rnn_columns_many(number)),                                                  \
+     RnnTile<number, rnn_columns_many(number)>::tiles * rnn_phases[number].heads,                  \
      RnnTile<number, rnn_columns_many(number)>::shared_bytes, rnn_columns_few(number)},
 extern "C" __device__ RnnShape rnn_shapes[RNN_PHASE_COUNT] = {RNN_PHASES(RNN_SHAPE)};
