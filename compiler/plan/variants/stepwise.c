@@ -8,24 +8,35 @@ static void check(Arena *arena, const PlanContext *context, Reasons *reasons)
     (void)arena, (void)context, (void)reasons;
 }
 
+/// Fitted to an H200: LSTM of 64 to 2048 units, B 32 and 64, all precisions, within 10 %. A launch
+/// in a graph with its pointwise part, and what a CTA loads while all SMs do.
+static const double launch_us = 2.9, cta_bytes_per_us = 21.6e3;
+
+static int64_t quotient(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/// The tile of templates/cuda/stepwise.cu: columns of R and rows of the operand, K long.
 static double phase_us(const PlanContext *context, const CellPhase *phase)
 {
+    enum { TILE_ROWS = 64, COLUMNS_MIN = 16, COLUMNS_MAX = 64 };
     const Layer *layer = context->layer;
-    const Device *device = context->device;
+    const int64_t size = layer_domain_size(layer, phase->domain), sms = context->device->sm_count;
+    const int64_t row_tiles = quotient(context->batch, TILE_ROWS);
+    const double launches = phase->norm_count > 0 ? 2 : 1;
     if (phase->row_count == 0)
-        return 1.5;
-    const double peak = context->precision == PRECISION_FLOAT32 ? device->fp32_flops_per_ns
-                        : context->precision == PRECISION_TF32  ? device->fp16_flops_per_ns / 4
-                                                                : device->fp16_flops_per_ns / 2;
-    const double weights = (double)(phase->row_count * layer_domain_size(layer, phase->domain) *
-                                    layer_phase_columns(layer, phase));
-    const double bytes = weights * operand_bytes(context->precision);
-    const double flops_us = 2.0 * weights * (double)context->batch / (0.5 * peak) / 1e3;
-    const double bytes_per_ns = bytes > 0.7 * (double)device->l2_bytes
-                                    ? device->memory_bytes_per_ns
-                                    : 1.2 * device->memory_bytes_per_ns;
-    const double bytes_us = bytes / bytes_per_ns / 1e3;
-    return 6.8 + (flops_us > bytes_us ? flops_us : bytes_us);
+        return launches * launch_us;
+    int64_t columns = COLUMNS_MIN, tiles;
+    for (;; columns *= 2) {
+        tiles = row_tiles * quotient(size * phase->row_count, columns);
+        if (tiles <= sms || columns >= COLUMNS_MAX)
+            break;
+    }
+    const int64_t rows = context->batch < TILE_ROWS ? context->batch : TILE_ROWS;
+    const double bytes = (double)((columns + rows) * layer_phase_columns(layer, phase) *
+                                  operand_bytes(context->precision));
+    return launches * launch_us + (double)quotient(tiles, sms) * bytes / cta_bytes_per_us;
 }
 
 static void estimate(Arena *arena, const PlanContext *context, Choice *choice)
@@ -42,7 +53,7 @@ static void estimate(Arena *arena, const PlanContext *context, Choice *choice)
                                     layer_phase_columns(layer, phase) *
                                     operand_bytes(context->precision);
     }
-    choice->threads = 128;
+    choice->threads = 256;
     choice->cost_us = 8.0 + input_product_us(context) + (double)context->timesteps * step_us;
     choice->memory_bytes =
         context->batch * (context->timesteps + 2) * cell->W.count * layer->units * 4;
