@@ -234,7 +234,7 @@ static rnnc_status cpu_run_layers(rnnc_device *device, rnnc_layer_call *calls, i
     for (int i = 0; i < count && status == RNNC_OK; i++)
         status = run_layer(device, &calls[i]);
     const rnnc_layer_desc *last = &device->options.module->layers[calls[count - 1].layer];
-    if (last->kind == RNNC_LAYER_CELL && !last->sequence_out)
+    if (last->kind == RNNC_LAYER_CELL && !last->sequence_out) // only the last of a stack may
         device->order.kind = RNNC_MASKING_NONE;
     return status;
 }

@@ -2,8 +2,8 @@
 // and the places where a layer can run. The CPU (cpu.c) and CUDA (cuda/device.c) each fill one
 // table of functions. A device belongs to one session and is used by one thread at a time.
 //
-//     session: begin_run(mask, lengths, seed), then for each layer, or two that run side by side,
-//              fill(states) -> run_layers(x, y, states, B, T)
+//     session: begin_run(mask, lengths, seed), then for each layer, two that run side by side or a
+//              stack, fill(states) -> run_layers(x, y, states, B, T)
 //
 // Every function returns a status and, on failure, leaves its message in the error it was opened
 // with. begin_run, run_layers, fill and nothing else are called by rnnc_run: they neither allocate
@@ -57,6 +57,7 @@ typedef struct {
     const int32_t *order;
     const rnnc_row *rows;
     const float *recurrent_scale; ///< filled by the device: [B, operand of R]; NULL: none
+    void *stream;                 ///< filled by a CUDA device: the CUstream that takes the launches
 } rnnc_layer_call;
 
 typedef struct rnnc_device rnnc_device;
@@ -80,7 +81,8 @@ typedef struct rnnc_device_ops {
     rnnc_status (*set_masking)(rnnc_device *device, rnnc_masking masking);
     /// Opens a run: the order of each row's steps. Layers that mask add to it as they run.
     rnnc_status (*begin_run)(rnnc_device *device, const rnnc_run_inputs *inputs);
-    /// Runs one layer, or two (`count`) that do not depend on one another side by side.
+    /// Runs one layer; or two (`count`) that do not depend on one another, the second `beside`; or
+    /// a stack of up to RNNC_STACK_MAX (rnnc_layer_stack), which may run as a wavefront.
     rnnc_status (*run_layers)(rnnc_device *device, rnnc_layer_call *calls, int count);
     /// Sets `count` floats, in the order of the stream.
     rnnc_status (*fill)(rnnc_device *device, float *to, float value, size_t count);

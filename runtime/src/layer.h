@@ -12,6 +12,12 @@ bool rnnc_layer_masks(const rnnc_layer_desc *layer);
 /// The first layer of a module that masks steps, or NULL.
 const rnnc_layer_desc *rnnc_module_self_masking(const rnnc_module_desc *desc);
 
+/// Layers from `index` on that can run as a wavefront, each some steps behind the one before: cells
+/// that take time forward, each reading the whole sequence that the one before writes, in buffers
+/// that no two of them lay out differently. 1: none but the layer itself. At most RNNC_STACK_MAX.
+enum { RNNC_STACK_MAX = 8 };
+int32_t rnnc_layer_stack(const rnnc_module_desc *desc, int32_t index);
+
 /// The size of the vectors that R multiplies; 0: the layer has no product with R.
 int64_t rnnc_layer_recurrent_size(const rnnc_layer_desc *layer);
 

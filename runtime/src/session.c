@@ -319,13 +319,14 @@ static rnnc_status prepare_call(rnnc_session *session, rnnc_layer_call *call)
     return RNNC_OK;
 }
 
-/// Layer `index`, and with it the next where that runs beside it.
+/// Layer `index`, and with it the next where that runs beside it, or all of its stack.
 static rnnc_status run_layers(rnnc_session *session, int32_t index, int32_t *out_count)
 {
     const rnnc_module_desc *desc = session->desc;
     const int64_t timesteps = rnnc_session_timesteps(session);
-    rnnc_layer_call calls[2];
-    *out_count = index + 1 < desc->layer_count && desc->layers[index + 1].beside ? 2 : 1;
+    rnnc_layer_call calls[RNNC_STACK_MAX];
+    const bool is_pair = index + 1 < desc->layer_count && desc->layers[index + 1].beside;
+    *out_count = is_pair ? 2 : rnnc_layer_stack(desc, index);
     for (int32_t i = 0; i < *out_count; i++) {
         calls[i] =
             (rnnc_layer_call){.layer = index + i,

@@ -7,7 +7,8 @@
  *     session's stream   ... layer n | fork ---- layer n + 1 ---- join | layer n + 3 ...
  *     second stream                    `-------- layer n + 2 -----'
  *
- * Knows no variant by its inside; masks and dropout are sequence.h's. */
+ * A stack of layers may run as a wavefront (wavefront.h). Knows no variant by its inside; masks and
+ * dropout are sequence.h's. */
 #include "../device.h"
 
 #include <stdbool.h>
@@ -19,6 +20,7 @@
 #include "sequence.h"
 #include "timing.h"
 #include "variant.h"
+#include "wavefront.h"
 
 /// A variant made ready for a layer.
 typedef struct {
@@ -43,7 +45,8 @@ struct rnnc_device {
     CUstream stream, second; ///< second NULL: no layer runs beside another
     CUevent fork, join;
     bool owns_stream;
-    int arch;
+    rnnc_cuda_wavefront *wavefront; ///< NULL: no layers run as one
+    int arch, sm_count;
     long long held_before;
     char name[192];
     CUmodule *images; ///< of the module; NULL until a layer needs it
@@ -88,6 +91,9 @@ static rnnc_status open_context(rnnc_device *device)
     if (!result)
         result = cuda->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
                                             device->handle);
+    if (!result)
+        result = cuda->cuDeviceGetAttribute(
+            &device->sm_count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device->handle);
     if (!result)
         result = cuda->cuDevicePrimaryCtxRetain(&device->context, device->handle);
     if (result)
@@ -315,6 +321,7 @@ static void close_device(rnnc_device *device)
         for (int i = 0; device->layers && i < module->layer_count; i++)
             destroy_layer(&device->layers[i]);
         rnnc_cuda_sequence_close(device->sequence);
+        rnnc_cuda_wavefront_close(device->wavefront);
         for (int i = 0; device->images && i < module->image_count; i++)
             if (device->images[i])
                 device->cuda->cuModuleUnload(device->images[i]);
@@ -358,6 +365,8 @@ static rnnc_status open_device(const rnnc_device_options *options, rnnc_device *
     if (status == RNNC_OK) {
         enter(device);
         status = open_second(device);
+        if (status == RNNC_OK)
+            status = rnnc_cuda_wavefront_open(cuda, options, device->stream, &device->wavefront);
         if (status == RNNC_OK)
             status = open_sequence(device);
         if (status == RNNC_OK)
@@ -426,6 +435,7 @@ static rnnc_status begin_run(rnnc_device *device, const rnnc_run_inputs *inputs)
 
 static rnnc_status run_layer(rnnc_device *device, rnnc_layer_call *call, CUstream stream)
 {
+    call->stream = stream;
     const DeviceLayer *layer = &device->layers[call->layer];
     const Prepared *used = layer->uses_masked ? &layer->masked : &layer->plain;
     if (!used->row)
@@ -460,11 +470,45 @@ static rnnc_status run_side_by_side(rnnc_device *device, rnnc_layer_call calls[2
     return status == RNNC_OK ? joined : status;
 }
 
+/// Steps of a chunk where the stack runs as a wavefront: its variants can, no step is masked, and
+/// all layers are on the GPU at once; else 0.
+static int64_t wavefront_chunk(const rnnc_device *device, const rnnc_layer_call *calls, int count)
+{
+    int64_t ctas = 0;
+    if (!device->wavefront || count < 2 || rnnc_cuda_sequence_masks(device->sequence))
+        return 0;
+    for (int i = 0; i < count; i++) {
+        const Prepared *used = &device->layers[calls[i].layer].plain;
+        if (!used->row->ctas)
+            return 0;
+        ctas += used->row->ctas(used->state, calls[i].batch);
+    }
+    return ctas <= device->sm_count ? rnnc_cuda_wavefront_chunk(count, calls[0].timesteps) : 0;
+}
+
+static rnnc_status run_part(void *device, rnnc_layer_call *part)
+{
+    return run_layer(device, part, part->stream);
+}
+
+static rnnc_status run_stack(rnnc_device *device, rnnc_layer_call *calls, int count)
+{
+    const int64_t chunk = wavefront_chunk(device, calls, count);
+    rnnc_status status = RNNC_OK;
+    if (chunk)
+        return rnnc_cuda_wavefront_run(device->wavefront, device->options.module, calls, count,
+                                       chunk, run_part, device);
+    for (int i = 0; i < count && status == RNNC_OK; i++)
+        status = run_layer(device, &calls[i], device->stream);
+    return status;
+}
+
 static rnnc_status run_layers(rnnc_device *device, rnnc_layer_call *calls, int count)
 {
+    const bool is_pair = count == 2 && device->options.module->layers[calls[1].layer].beside;
     enter(device);
     rnnc_status status =
-        count == 2 ? run_side_by_side(device, calls) : run_layer(device, &calls[0], device->stream);
+        is_pair ? run_side_by_side(device, calls) : run_stack(device, calls, count);
     leave(device);
     rnnc_cuda_sequence_passed(device->sequence, &calls[count - 1]);
     return status;

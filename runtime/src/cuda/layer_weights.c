@@ -184,7 +184,7 @@ rnnc_status rnnc_layer_weights_multiply(const rnnc_layer_weights *weights,
     if (options->layer->input_gates == 0)
         return RNNC_OK;
     return rnnc_layer_weights_check(weights,
-                                    rnnc_cuda_multiply(options->cuda, options->stream,
+                                    rnnc_cuda_multiply(options->cuda, (CUstream)call->stream,
                                                        weights->input_many, weights->input_few,
                                                        &product, weights->input_stride),
                                     "starting the input product");

@@ -151,8 +151,14 @@ static rnnc_status run(void *memory, const rnnc_layer_call *call)
         weights,
         options->cuda->cuLaunchKernel(
             state->run, (unsigned)call->batch, 1, 1, (unsigned)options->variant->threads, 1, 1,
-            (unsigned)options->variant->shared_bytes, options->stream, arguments, NULL),
+            (unsigned)options->variant->shared_bytes, (CUstream)call->stream, arguments, NULL),
         "starting the recurrence");
+}
+
+static int64_t ctas(const void *memory, int64_t batch)
+{
+    (void)memory;
+    return batch;
 }
 
 const rnnc_cuda_variant rnnc_cuda_unrolled = {
@@ -161,6 +167,7 @@ const rnnc_cuda_variant rnnc_cuda_unrolled = {
     .prepare = prepare,
     .set_weights = set_weights,
     .run = run,
+    .ctas = ctas,
     .destroy = destroy,
 };
 
@@ -170,5 +177,6 @@ const rnnc_cuda_variant rnnc_cuda_persistent_cta = {
     .prepare = prepare,
     .set_weights = set_weights,
     .run = run,
+    .ctas = ctas,
     .destroy = destroy,
 };

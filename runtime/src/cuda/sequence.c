@@ -343,6 +343,11 @@ rnnc_status rnnc_cuda_sequence_after(rnnc_cuda_sequence *sequence, const rnnc_la
     return start(sequence, stream, FILL_REPEAT, B * (T + 1) * WARP, arguments);
 }
 
+bool rnnc_cuda_sequence_masks(const rnnc_cuda_sequence *sequence)
+{
+    return sequence->is_masked;
+}
+
 void rnnc_cuda_sequence_passed(rnnc_cuda_sequence *sequence, const rnnc_layer_call *call)
 {
     if (ends_mask(sequence->options.module, call->layer))

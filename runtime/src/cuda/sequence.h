@@ -35,6 +35,9 @@ rnnc_status rnnc_cuda_sequence_set_masking(rnnc_cuda_sequence *sequence, rnnc_ma
  * whether the module masks on its own. */
 bool rnnc_cuda_sequence_is_masked(const rnnc_module_desc *module, int index, rnnc_masking masking);
 
+/* Whether the layers that this run comes to next have masked steps. */
+bool rnnc_cuda_sequence_masks(const rnnc_cuda_sequence *sequence);
+
 /* Opens a run: the order of each row's steps. */
 rnnc_status rnnc_cuda_sequence_begin(rnnc_cuda_sequence *sequence, const rnnc_run_inputs *inputs);
 
