@@ -1,18 +1,11 @@
 #!/bin/sh
-# Compiles the benchmark specs with all variants and times them on the GPU:
+# Times every variant of the benchmark specs beside cuDNN's algorithms on the GPU, input product
+# included:
 #     benchmarks/gpu.sh [BUILD]
-# The last table has one row a module and variant; "x cudnn" is the ratio to cuDNN's best algorithm.
+# docs/bench.md says what the columns are.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-modules=
 for spec in benchmarks/specs/*.yaml; do
-    name=$(basename "$spec" .yaml)
-    "$build/rnnc" "$spec" -o "$folder/$name.so" --target sm_90 --variants all
-    group=$(echo "$name" | sed 's/_leaky$//; s/_tanh$//')
-    modules="$modules $group:$folder/$name.so"
+    "$build/rnnc" bench "$spec" --device cuda:0
 done
-# shellcheck disable=SC2086 # a list of words
-"$build/gpu_variants" $modules

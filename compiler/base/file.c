@@ -149,6 +149,22 @@ bool file_write(Arena *arena, Diags *diags, const char *path, const void *data, 
     return false;
 }
 
+bool file_check_writable(Arena *arena, Diags *diags, const char *path)
+{
+    const char *real = file_to_replace(arena, diags, path);
+    if (!real)
+        return false;
+    char *temporary = arena_format(arena, "%s.XXXXXX", real);
+    const int file = mkstemp(temporary);
+    if (file < 0) {
+        diag_add(diags, DIAG_E0002, (Span){0}, "cannot write '%s': %s", path, strerror(errno));
+        return false;
+    }
+    close(file);
+    unlink(temporary);
+    return true;
+}
+
 const char *file_beside(Arena *arena, const char *beside, const char *name)
 {
     const char *slash = strrchr(beside, '/');

@@ -22,6 +22,10 @@ const char *file_to_replace(Arena *arena, Diags *diags, const char *path);
 /// that ends the process waits until the temporary file is gone.
 bool file_write(Arena *arena, Diags *diags, const char *path, const void *data, size_t size_bytes);
 
+/// Whether file_write could write to `path`; tried with an empty file of another name. Adds E0002
+/// and returns false where it could not.
+bool file_check_writable(Arena *arena, Diags *diags, const char *path);
+
 /// `name` resolved against the folder that holds `beside` (absolute names stay as they are).
 const char *file_beside(Arena *arena, const char *beside, const char *name);
 

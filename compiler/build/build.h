@@ -39,6 +39,7 @@ typedef struct {
     const char *output_path;
     const char *keep_dir;   ///< NULL: sources are removed
     const char *provenance; ///< JSON text
+    bool without_weights;   ///< zeros, for a user who binds every weight
     int jobs;
 } BuildOptions;
 
@@ -58,6 +59,9 @@ typedef struct {
     const char *variants;                ///< "auto", "all" or a list; NULL: the spec's
     const char *keep_dir;                ///< NULL: none
     unsigned dump;                       ///< DUMP_ bits
+    int64_t batch, timesteps;            ///< instead of the spec's; 0: the spec's
+    bool without_weights;                ///< zeros, for a caller that binds every weight
+    const Model **out_model;             ///< takes the model, with weights; may be NULL
     int jobs;                            ///< 0: one a core
     void (*progress)(const char *stage); ///< called at each stage; may be NULL
 } CompileOptions;

@@ -41,13 +41,28 @@ static void dump_images(const Images *images, unsigned dump, Text *out)
     }
 }
 
+/// The spec, with the sizes that the caller wants in place of its own.
+static const Spec *read_spec(Arena *arena, Diags *diags, const CompileOptions *options)
+{
+    const Spec *spec = spec_read(arena, diags, options->spec_path);
+    if (!spec || (options->batch == 0 && options->timesteps == 0))
+        return spec;
+    Spec *sized = ARENA_NEW(arena, Spec);
+    *sized = *spec;
+    if (options->batch)
+        sized->batch = (SpecSize){.value = options->batch, .span = spec->batch.span};
+    if (options->timesteps)
+        sized->timesteps = (SpecSize){.value = options->timesteps, .span = spec->timesteps.span};
+    return sized;
+}
+
 bool compile_model(Arena *arena, Diags *diags, const CompileOptions *options, Text *dump)
 {
     Targets targets;
     Images images = {0};
     int jobs = job_count(options);
     announce(options, "reading the spec");
-    const Spec *spec = spec_read(arena, diags, options->spec_path);
+    const Spec *spec = read_spec(arena, diags, options);
     if (!spec || !targets_parse(arena, diags, spec, options->targets, &targets) ||
         !targets_buildable(diags, &targets))
         return false;
@@ -56,6 +71,8 @@ bool compile_model(Arena *arena, Diags *diags, const CompileOptions *options, Te
     const Model *model = model_build(arena, diags, spec);
     if (!model)
         return false;
+    if (options->out_model)
+        *options->out_model = model;
     if (options->dump & DUMP_MODEL)
         model_print(model, dump);
 
@@ -79,6 +96,7 @@ bool compile_model(Arena *arena, Diags *diags, const CompileOptions *options, Te
     BuildOptions build = {.output_path = options->output_path,
                           .keep_dir = options->keep_dir,
                           .provenance = provenance(arena, spec),
+                          .without_weights = options->without_weights,
                           .jobs = jobs};
     return build_module(arena, diags, plan, &images, &build);
 }

@@ -114,6 +114,8 @@ static bool write_headers(Builder *builder)
 
 static bool write_weights(Builder *builder, const Model *model)
 {
+    if (builder->options->without_weights)
+        return true;
     char *bytes = arena_alloc(builder->arena, (size_t)host_weights_bytes(model));
     for (int i = 0; i < model->layer_count; i++)
         for (int kind = 0; kind < WEIGHT_COUNT; kind++) {
@@ -224,6 +226,7 @@ static HostModule describe(Builder *builder, const Plan *plan, const Images *ima
     plan_print(plan, &plan_text);
     return (HostModule){.plan = plan,
                         .provenance = builder->options->provenance,
+                        .without_weights = builder->options->without_weights,
                         .plan_text = text_string(&plan_text),
                         .images = items,
                         .image_count = images->count,

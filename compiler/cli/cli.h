@@ -94,6 +94,7 @@ int cli_explain_model(CliCall *call); ///< `rnnc explain model.yaml`; called by 
 int cli_run(CliCall *call);
 int cli_verify(CliCall *call);
 int cli_inspect(CliCall *call);
+int cli_bench(CliCall *call);
 int cli_cells(CliCall *call);
 int cli_activations(CliCall *call);
 

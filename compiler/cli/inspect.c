@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "build/module_note.h"
 #include "cli/cli.h"
-#include "cli/module_note.h"
 
 /// A value in one word: text as it is, numbers, else "".
 static const char *word(Arena *arena, const json_t *object, const char *key)

@@ -49,6 +49,18 @@ static const CliOption inspect_options[] = {
     {0},
 };
 
+static const CliOption bench_options[] = {
+    {"device", 0, false, "cpu|cuda:N",
+     "where to measure (default: a GPU if there is one, and the CPU)"},
+    {"batch", 0, false, "N,N..", "batches, instead of the model's"},
+    {"timesteps", 0, false, "N,N..", "numbers of time steps, instead of the model's"},
+    {"variants", 0, false, "LIST|all",
+     "variants, as in unrolled,cudnn:standard,cpu (default: all)"},
+    {"target", 0, false, "LIST", "compile for these (default: what is measured on)"},
+    {"json", 0, false, "FILE", "write all numbers; docs/bench.md has the schema"},
+    {0},
+};
+
 static const CliOption no_options[] = {{0}};
 
 const CliVerb cli_verbs[] = {
@@ -71,6 +83,12 @@ const CliVerb cli_verbs[] = {
     {"inspect", "MODEL.so", "print what a module holds, without loading it",
      "  rnnc inspect model.so\n  rnnc inspect model.so --json\n", inspect_options, 1, 1,
      cli_inspect},
+    {"bench", "MODEL.yaml|MODEL.so|RESULTS.json", "measure a model's variants side by side",
+     "  rnnc bench model.yaml\n"
+     "  rnnc bench model.yaml --batch 1,64 --timesteps 100 --json results.json\n"
+     "  rnnc bench model.so --device cuda:0 --variants unrolled,cudnn:persist_static\n"
+     "  rnnc bench results.json\n",
+     bench_options, 1, 1, cli_bench},
     {"cells", "", "list the built-in cells", "  rnnc cells\n", no_options, 0, 0, cli_cells},
     {"activations", "", "list the activations", "  rnnc activations\n", no_options, 0, 0,
      cli_activations},

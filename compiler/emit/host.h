@@ -1,7 +1,8 @@
 // Host: the C file with the module's tables. Data is not printed but included by name; the files
 // must lie beside the C file when it is compiled:
 //
-//     weights.bin          every weight, canonical float32, each at a multiple of 64 bytes
+//     weights.bin          every weight, canonical float32, each at a multiple of 64 bytes; not
+//                          read where the module is made without weights
 //     <image>.sm_90.cubin  one for each cubin       <image>.ptx  <image>.cu
 //     note.json            the descriptor of the ELF note (emit_note)
 #ifndef RNNC_EMIT_HOST_H
@@ -36,6 +37,7 @@ typedef struct {
     int image_count;
     int *const *of_choice; ///< [layer][choice]: index of an image, -1: none; NULL without images
     const int *of_layer;
+    bool without_weights; ///< zeros in their place, for a user who binds every weight
     int sequence_image; ///< index of the image with the kernels of masks, merges and dropout, or -1
 } HostModule;
 

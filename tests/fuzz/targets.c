@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "build/module_note.h"
 #include "cell/cell_parse.h"
 #include "cell/cell_schedule.h"
-#include "cli/module_note.h"
 #include "import/npz.h"
 #include "import/safetensors.h"
 #include "spec/spec.h"

@@ -1,6 +1,6 @@
 // The note of a module: a walk through the note segments and note sections of an ELF64 file. Every
 // offset and count comes from the file and is checked against its size before use.
-#include "cli/module_note.h"
+#include "build/module_note.h"
 
 #include <elf.h>
 #include <string.h>

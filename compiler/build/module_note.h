@@ -1,7 +1,7 @@
 // The note of a module: its descriptor as JSON in an ELF note (owner "rnnc", type 1, section
 // .note.rnnc), so that a module can be read without loading it or having a GPU.
-#ifndef RNNC_CLI_MODULE_NOTE_H
-#define RNNC_CLI_MODULE_NOTE_H
+#ifndef RNNC_BUILD_MODULE_NOTE_H
+#define RNNC_BUILD_MODULE_NOTE_H
 
 #include "base/diag.h"
 

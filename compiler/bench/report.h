@@ -1,0 +1,18 @@
+// Reports: a bench's results as text, as JSON and as a page. All are made from the results alone.
+#ifndef RNNC_BENCH_REPORT_H
+#define RNNC_BENCH_REPORT_H
+
+#include "base/diag.h"
+#include "base/text.h"
+#include "bench/results.h"
+
+/// Tables for a terminal: one a case, and for more than one a summary.
+void report_text(Arena *arena, const BenchReport *report, Text *out);
+
+/// The whole as JSON; docs/bench.md has the schema.
+void report_json(Arena *arena, const BenchReport *report, Text *out);
+
+/// Reads what report_json wrote. Adds E0809 and returns false where it is something else.
+bool report_read_json(Arena *arena, Diags *diags, const char *path, BenchReport *out);
+
+#endif

@@ -1,0 +1,257 @@
+// Bench: its statistics and derived numbers by hand, the floor's formula, the calls of cuDNN that a
+// model comes to, and the float64 reference against the CPU's kernels over every cell and layer.
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "bench/bound_session.h"
+#include "bench/floors.h"
+#include "bench/library_calls.h"
+#include "bench/statistics.h"
+
+static Arena *arena;
+static Diags *diags;
+static char folder[64];
+
+static void start(void)
+{
+    arena = arena_create();
+    diags = diags_create(arena);
+    strcpy(folder, "/tmp/test_bench.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+static void stop(void)
+{
+    char command[96];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    ck_assert_int_eq(system(command), 0);
+    arena_destroy(arena);
+}
+
+/// A spec of these layers, in a file.
+static const char *spec(const char *input, const char *layers, const char *rest)
+{
+    const char *path = arena_format(arena, "%s/m.yaml", folder);
+    const char *text =
+        arena_format(arena, "rnnc: 1\nname: m\ninput: {%s}\nlayers:\n%s%s", input, layers, rest);
+    ck_assert(file_write(arena, diags, path, text, strlen(text)));
+    return path;
+}
+
+static const Model *model(const char *input, const char *layers, const char *rest)
+{
+    const Spec *read = spec_read(arena, diags, spec(input, layers, rest));
+    const Model *built = read ? model_build_shapes(arena, diags, read) : NULL;
+    if (!built)
+        diags_print(diags, stderr, false);
+    ck_assert_ptr_nonnull(built);
+    return built;
+}
+
+static void near(double found, double wanted)
+{
+    ck_assert_msg(fabs(found - wanted) <= 1e-9 * fabs(wanted), "%.17g, not %.17g", found, wanted);
+}
+
+START_TEST(order_statistics)
+{
+    double samples[] = {5, 1, 4, 2, 3}, two[] = {20, 10};
+    near(statistics_quantile(samples, 5, 0.5), 3);
+    near(statistics_quantile(samples, 5, 0.1), 1.4); // 0.4 of the way from 1 to 2
+    near(statistics_quantile(samples, 5, 0.9), 4.6);
+    near(statistics_quantile(samples, 5, 1), 5);
+    near(statistics_quantile(two, 2, 0.5), 15);
+    ck_assert(isnan(statistics_quantile(two, 0, 0.5)));
+}
+END_TEST
+
+START_TEST(means_and_regret)
+{
+    near(statistics_geometric_mean((double[]){1, 2, 4}, 3), 2);
+    near(statistics_geometric_mean((double[]){0.5}, 1), 0.5);
+    ck_assert(isnan(statistics_geometric_mean((double[]){1, 0}, 2)));
+    ck_assert(isnan(statistics_geometric_mean(NULL, 0)));
+    near(statistics_regret(12, 10), 1.2);
+    ck_assert(isnan(statistics_regret(12, 0)));
+}
+END_TEST
+
+/// 64 units in float32: R fits one SM, so a step is the latency alone.
+START_TEST(floor_of_a_small_layer)
+{
+    const Model *small = model("features: 16, batch: 32, timesteps: 100",
+                               "  - {cell: lstm, units: 64, return_sequences: true}\n", "");
+    const double products = 4.0 * 64 * (16 + 64);
+    const BenchFloor floor = floors_of(small, 32, 100, device_find(90));
+    near(floors_operations(small, 32, 100), 2 * products * 32 * 100);
+    near(floor.chain_us, 19);
+    near(floor.operations_us, 2 * products * 32 * 100 / 67000 / 1e3);
+    near(floor.memory_us, (32 * 100 * 4 * (16 + 64) + 4 * products) / 4800 / 1e3);
+    near(floor.streaming_us, 0);
+    near(floor.us, 21);
+    near(floors_of(small, 32, 100, NULL).us, 0);
+}
+END_TEST
+
+/// Two layers of 2560 units in float32 overlap in time, exchange through L2, and together are more
+/// than the chip and L2 hold.
+START_TEST(floor_of_a_large_stack)
+{
+    const Model *large =
+        model("features: 2560, batch: 64, timesteps: 200",
+              "  - {cell: lstm, units: 2560, layers: 2, return_sequences: true}\n", "");
+    const double R = 2 * 4.0 * 2560 * 2560 * 4, chip = 132.0 * (227 * 1024 + 4 * 65536);
+    const BenchFloor floor = floors_of(large, 64, 200, device_find(90));
+    ck_assert_int_eq(floor.steps, 201);
+    near(floor.step_us, 0.73);
+    near(floor.streaming_us, 200 * (R - chip) / 4800 / 1e3);
+    near(floor.us, 2 + floor.operations_us); // float32's, the longest of all
+}
+END_TEST
+
+START_TEST(calls_of_the_library)
+{
+    LibraryCalls calls = library_calls(
+        arena,
+        model("features: 64, batch: 4, timesteps: 9",
+              "  - {cell: lstm, units: 256, layers: 3, return_sequences: true}\n", ""),
+        0, 4, 9);
+    ck_assert_str_eq(calls.text, "LSTM 64 -> 256 x 3");
+    ck_assert_int_eq(calls.count, 1);
+    ck_assert_int_eq(calls.calls[0].layers, 3);
+    ck_assert_int_eq(calls.calls[0].bias, 2);
+    calls = library_calls(arena,
+                          model("features: 64, batch: 4, timesteps: 9",
+                                "  - {bidirectional: {merge: concat, layer: {cell: gru, units: 8, "
+                                "layers: 2, return_sequences: true}}}\n  - {cell: rnn, units: 5}\n",
+                                "compile: {precision: float16}\n"),
+                          0, 4, 9);
+    ck_assert_str_eq(calls.text, "GRU 64 -> 8 x 2 both directions + tanh RNN 16 -> 5");
+    ck_assert_int_eq(calls.calls[0].directions, 2);
+    ck_assert_int_eq(calls.calls[1].precision, 3);
+}
+END_TEST
+
+/// What cuDNN has no cell for is compared with its nearest.
+START_TEST(calls_in_place_of_others)
+{
+    static const struct {
+        const char *layer, *text;
+    } rows[] = {
+        {"cell: lstm, units: 8, activation: {leaky_relu: 0.05}", "LSTM 4 -> 8, in place of"},
+        {"cell: slstm, units: 8", "LSTM 4 -> 8, in place of"},
+        {"cell: gru_before, units: 8", "GRU 4 -> 8, in place of"},
+        {"cell: indrnn, units: 8", "tanh RNN 4 -> 8, in place of"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const LibraryCalls calls = library_calls(
+            arena, model("features: 4", arena_format(arena, "  - {%s}\n", rows[i].layer), ""), 0, 1,
+            10);
+        ck_assert_int_eq(calls.count, 1);
+        ck_assert_msg(strncmp(calls.text, rows[i].text, strlen(rows[i].text)) == 0, "%s",
+                      calls.text);
+    }
+}
+END_TEST
+
+#define SEQUENCE ", return_sequences: true}\n"
+static const struct {
+    const char *input, *layers;
+    int64_t steps; ///< that the reference has
+} networks[] = {
+    {"features: 5, batch: any, timesteps: any",
+     "  - {cell: lstm, units: 9, clip: 0.5" SEQUENCE "  - {cell: gru, units: 7" SEQUENCE
+     "  - {cell: gru_before, units: 8" SEQUENCE "  - {cell: peephole_lstm, units: 6" SEQUENCE
+     "  - {cell: lstm, units: 9, projection: 4" SEQUENCE
+     "  - {cell: cifg_lstm, units: 5, zoneout: {h: 0.1, c: 0.2}" SEQUENCE
+     "  - {cell: indrnn, units: 7" SEQUENCE "  - {cell: mgu, units: 6" SEQUENCE
+     "  - {cell: slstm, units: 8, heads: 2" SEQUENCE
+     "  - {cell: layer_norm_lstm, units: 11" SEQUENCE
+     "  - {cell: rnn, units: 3, activation: gelu" SEQUENCE,
+     4},
+    {"features: 4, batch: any, timesteps: any, layout: time_major",
+     "  - {bidirectional: {merge: mul, layer: {cell: gru, units: 5" SEQUENCE "      }}\n"
+     "  - {bidirectional: {merge: concat, layer: {cell: lstm, units: 3" SEQUENCE "      }}\n"
+     "  - {cell: rnn, units: 6, direction: reverse" SEQUENCE
+     "  - {cell: rnn, units: 6, go_backwards: true" SEQUENCE "  - {cell: lstm, units: 4}\n"
+     "  - {dense: {units: 7, activation: tanh}}\n  - {activation: softplus}\n",
+     9},
+    {"tokens: 6, batch: any, timesteps: any",
+     "  - {embedding: 4}\n  - {bidirectional: {merge: none, layer: {cell: lstm, units: 3" SEQUENCE
+     "      }}\n",
+     9},
+};
+
+/// The CPU's kernels are held against a reference by hand elsewhere.
+START_TEST(reference_is_what_the_cpu_gives)
+{
+    const int64_t vocabulary = _i == 2 ? 6 : 0;
+    const SubjectOptions options = {
+        .spec_path = spec(networks[_i].input, networks[_i].layers, "weights: {seed: 2}\n"),
+        .targets = "cpu",
+        .variants = "all"};
+    BenchInput input = {.batch = 3, .timesteps = 9};
+    Subject subject;
+    const bool opened = subject_open(arena, diags, &options, &subject);
+    if (!opened)
+        diags_print(diags, stderr, false);
+    ck_assert(opened);
+    ck_assert(bench_input(arena, diags, subject.module, vocabulary, &input));
+    ReferencePart part = {.rows = (int64_t[]){0, 2}, .row_count = 2};
+    ReferenceOutput reference[2];
+    BoundSession bound;
+    part.timesteps = networks[_i].steps;
+    reference_run(arena, subject.model, &part, input.timesteps, input.x, reference);
+    ck_assert_int_eq(bound_session_open(arena, &subject, &input, "cpu", NULL, &bound), RNNC_OK);
+    const double error = bound_session_error(&bound, &subject, &input, &part, reference);
+    ck_assert_msg(error > 0 && error < 1e-6, "%g", error);
+    reference[0].values[0] += 0.5;
+    ck_assert(bound_session_error(&bound, &subject, &input, &part, reference) > 1e-2);
+    bound_session_close(&bound);
+    subject_close(&subject);
+}
+END_TEST
+
+START_TEST(part_of_the_reference)
+{
+    const Model *forward =
+        model("features: 16", "  - {cell: rnn, units: 16" SEQUENCE, "weights: {seed: 1}\n");
+    const double step = 2 * (16 * 16 * 2 + 16);
+    ReferencePart part = reference_choose(arena, forward, 64, 100, 100 * step);
+    ck_assert_int_eq(part.row_count, 2);
+    ck_assert_int_eq(part.rows[1], 63);
+    ck_assert_int_eq(part.timesteps, 50);
+    part = reference_choose(arena, forward, 64, 100, 400 * step);
+    ck_assert_int_eq(part.row_count, 4);
+    ck_assert_int_eq(part.timesteps, 100);
+    const Model *last = model("features: 16", "  - {cell: rnn, units: 16}\n", "");
+    part = reference_choose(arena, last, 64, 100, step);
+    ck_assert_int_eq(part.row_count, 1);
+    ck_assert_int_eq(part.timesteps, 100);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("bench");
+    TCase *tests = tcase_create("bench");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_add_test(tests, order_statistics);
+    tcase_add_test(tests, means_and_regret);
+    tcase_add_test(tests, floor_of_a_small_layer);
+    tcase_add_test(tests, floor_of_a_large_stack);
+    tcase_add_test(tests, calls_of_the_library);
+    tcase_add_test(tests, calls_in_place_of_others);
+    tcase_add_loop_test(tests, reference_is_what_the_cpu_gives, 0, 3);
+    tcase_add_test(tests, part_of_the_reference);
+    tcase_set_timeout(tests, 120);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
