@@ -20,8 +20,8 @@ typedef struct {
     const char *ptxas_log; ///< registers, spills, shared memory as ptxas -v prints them
 } Image;
 
-/// All images of a plan. `of_choice[layer][choice]` and `of_layer[layer]` (dense, embedding,
-/// activation) index `items`; -1: none. Equal sources share one image.
+/// All images of a plan. `of_choice[layer][choice]` and `of_layer[layer]` (W*x of a cell; dense,
+/// embedding, activation) index `items`; -1: none. Equal sources share one image.
 typedef struct {
     Image *items;
     int count;

@@ -1,5 +1,5 @@
-// Images: prints the stub of every choice and pointwise layer, keeps equal ones once, and compiles
-// each for every arch on several threads.
+// Images: prints the stub of every choice and of what choices share in a layer, keeps equal ones
+// once, and compiles each for every arch on several threads.
 //
 //     plan -> stubs -> sources (templates included) -> [image x arch] jobs -> cubins, PTX
 #include <pthread.h>
@@ -44,6 +44,15 @@ static void print_provenance(Text *out, const char *variant, const char *cell)
               variant, cell);
 }
 
+/// Whether a choice is generated from the cell, and so leaves W*x to the layer's own image.
+static bool has_recurrence(const LayerPlan *plan)
+{
+    for (int i = 0; i < plan->choice_count; i++)
+        if (plan->choices[i].variant->print_stub && !plan->choices[i].variant->stub_alone)
+            return true;
+    return false;
+}
+
 static void print_layer(Arena *arena, const Plan *plan, int layer_index, Images *images)
 {
     const LayerPlan *layer_plan = &plan->layers[layer_index];
@@ -63,10 +72,13 @@ static void print_layer(Arena *arena, const Plan *plan, int layer_index, Images 
         of_choice[i] = add_image(arena, images, image_name, &stub);
     }
     images->of_choice[layer_index] = of_choice;
+    const bool is_cell = layer->kind == LAYER_CELL;
     Text stub = {.arena = arena};
-    emit_cuda_layer(layer, plan->model->spec->precision, &stub);
+    if (!is_cell || has_recurrence(layer_plan))
+        emit_cuda_layer(layer, plan->model->spec->precision, &stub);
+    const char *what = is_cell ? "input_product" : "pointwise";
     images->of_layer[layer_index] =
-        add_image(arena, images, arena_format(arena, "%s.pointwise", name), &stub);
+        add_image(arena, images, arena_format(arena, "%s.%s", name, what), &stub);
 }
 
 /// Masks, merges, dropout and the check of tokens: the same code for every model that has any of

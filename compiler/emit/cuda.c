@@ -3,26 +3,44 @@
 #include "emit/cell_numbers.h"
 #include "emit/emit.h"
 
+/// Columns of W*x.
+static int64_t input_columns(const Layer *layer)
+{
+    return layer->cell->W.count * layer->units;
+}
+
+/// Floats from one row of W*x to the next.
+static int64_t input_stride(const Layer *layer)
+{
+    return (input_columns(layer) + 3) / 4 * 4;
+}
+
 void emit_cuda_cell(const Layer *layer, Precision precision, Text *out)
 {
     const Cell *cell = layer->cell;
     text_add(out, "#include \"cuda/prelude.cuh\"\n\n");
-    emit_number(out, "INPUTS", layer->inputs);
     emit_number(out, "OUTPUTS", layer->outputs);
     emit_number(out, "PRECISION", precision);
-    emit_number(out, "INPUT_STRIDE", (cell->W.count * layer->units + 3) / 4 * 4);
+    emit_number(out, "INPUT_STRIDE", input_stride(layer));
     emit_cell_numbers(layer, out);
     cell_print_pointwise(cell, out);
     text_add(out, "\n");
 }
 
-void emit_cuda_layer(const Layer *layer, Precision precision, Text *out)
+/// Names nothing but sizes, so that layers of one shape print the same.
+static void emit_input_product(const Layer *layer, Precision precision, Text *out)
+{
+    emit_number(out, "INPUTS", layer->inputs);
+    emit_number(out, "COLUMNS", input_columns(layer));
+    emit_number(out, "INPUT_STRIDE", input_stride(layer));
+    emit_number(out, "PRECISION", precision);
+    text_add(out, "\n#include \"cuda/input_product.cu\"\n");
+}
+
+static void emit_pointwise(const Layer *layer, Precision precision, Text *out)
 {
     static const char *const identity = "RNN_INLINE rnn_f rnn_activation(rnn_f x)\n{\n"
                                         "    return x;\n}\n";
-    if (layer->kind != LAYER_EMBEDDING && layer->kind != LAYER_DENSE &&
-        layer->kind != LAYER_ACTIVATION)
-        return;
     text_add(out, "#include \"cuda/prelude.cuh\"\n\n");
     emit_number(out, "INPUTS", layer->inputs);
     emit_number(out, "OUTPUTS", layer->outputs);
@@ -33,4 +51,13 @@ void emit_cuda_layer(const Layer *layer, Precision precision, Text *out)
     else
         activation_print_function(&layer->activation, "rnn_activation", out);
     text_add(out, "\n#include \"cuda/pointwise.cu\"\n");
+}
+
+void emit_cuda_layer(const Layer *layer, Precision precision, Text *out)
+{
+    if (layer->kind == LAYER_CELL)
+        emit_input_product(layer, precision, out);
+    else if (layer->kind == LAYER_EMBEDDING || layer->kind == LAYER_DENSE ||
+             layer->kind == LAYER_ACTIVATION)
+        emit_pointwise(layer, precision, out);
 }

@@ -10,10 +10,11 @@
 /// compiled once for each instruction-set level with -DRNN_ISA=... and its -march.
 void emit_cpu_layer(const Layer *layer, int index, Text *out);
 
-/// Device code of a dense, embedding or activation layer; nothing is added for the others.
+/// Device code of a layer beside its recurrence: W*x of a cell, all of a dense, embedding or
+/// activation layer; nothing is added for the others.
 void emit_cuda_layer(const Layer *layer, Precision precision, Text *out);
 
-/// The #defines and pointwise functions that every CUDA stub of a cell layer starts with.
+/// The #defines and pointwise functions that the CUDA stub of a recurrence starts with.
 void emit_cuda_cell(const Layer *layer, Precision precision, Text *out);
 
 #endif

@@ -335,8 +335,7 @@ static void print_layer(Text *out, const HostModule *module, const HostTensors *
                   plan->choice_count, index);
     if (has_cudnn(plan))
         text_addf(out, "     .cudnn = &rnnc_cudnn_%d,\n", index);
-    text_addf(out, "     .pointwise_image = %d},\n",
-              module->of_layer ? module->of_layer[index] : -1);
+    text_addf(out, "     .layer_image = %d},\n", module->of_layer ? module->of_layer[index] : -1);
 }
 
 static void print_layers(Arena *arena, Text *out, const HostModule *module,

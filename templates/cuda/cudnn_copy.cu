@@ -4,7 +4,9 @@
 // is contiguous, so reads and writes are whole lines from N of some 8 on. Nothing here is on the
 // recurrent path.
 //
-//     nvcc -arch=sm_90 -cubin templates/cuda/cudnn_copy.cu
+//     nvcc -std=c++17 -arch=sm_90 -Itemplates -cubin templates/cuda/cudnn_copy.cu
+#include "cuda/prim/index.cuh"
+
 #ifndef RNN_BITS
 #define RNN_BITS 32 // 32: float32 and tf32; 16: float16; 17: bfloat16
 #endif
@@ -56,15 +58,16 @@ struct RnnTensor {
 /// Where element `i` of [T, B, n] lies in the module's tensor.
 static __device__ __forceinline__ long long rnn_place(const RnnTensor &of, long long i)
 {
-    const long long row = i / of.n % of.rows, step = i / of.n / of.rows;
-    return row * of.row_stride + (of.reversed ? of.steps - 1 - step : step) * of.step_stride +
-           i % of.n;
+    const RnnIndex at = rnn_index(i, of.rows, of.n);
+    const long long step = of.reversed ? of.steps - 1 - at.outer : at.outer;
+    return at.middle * of.row_stride + step * of.step_stride + at.inner;
 }
 
 /// to[T, B, n] = from, in the precision's type.
 extern "C" __global__ void rnn_cudnn_narrow(const float *from, rnn_element *to, const RnnTensor of)
 {
     const long long stride = (long long)gridDim.x * blockDim.x, count = of.steps * of.rows * of.n;
+#pragma unroll 1
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride)
         to[i] = rnn_narrow(from[rnn_place(of, i)]);
 }
@@ -73,6 +76,7 @@ extern "C" __global__ void rnn_cudnn_narrow(const float *from, rnn_element *to, 
 extern "C" __global__ void rnn_cudnn_widen(const rnn_element *from, float *to, const RnnTensor of)
 {
     const long long stride = (long long)gridDim.x * blockDim.x, count = of.steps * of.rows * of.n;
+#pragma unroll 1
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride)
         to[rnn_place(of, i)] = rnn_widen(from[i]);
 }

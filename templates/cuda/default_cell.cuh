@@ -2,7 +2,6 @@
 // leaky_relu, as compiler/emit/cuda.c prints them for a model.
 #include "cuda/prelude.cuh"
 
-#define RNN_INPUTS 16
 #define RNN_UNITS 64
 #define RNN_OUTPUTS 64
 #define RNN_SEQUENCE_OUT 1

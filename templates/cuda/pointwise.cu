@@ -5,7 +5,6 @@
 //
 //     nvcc -std=c++17 -arch=sm_90 -Itemplates -cubin templates/cuda/pointwise.cu
 #include "cuda/prelude.cuh"
-#include "cuda/product.cuh"
 
 #ifndef RNN_OUTPUTS
 #define RNN_INPUTS 64
@@ -17,41 +16,9 @@ RNN_INLINE rnn_f rnn_activation(rnn_f x)
 }
 #endif
 
-/// Where the layer reads and writes: [B, T, features], the features contiguous.
-struct RnnPlaces {
-    long long batch, timesteps, x_row_stride, x_step_stride, y_row_stride, y_step_stride;
-};
-
-/// y[row, step] = E[tokens[row, step]].
-extern "C" __global__ void rnn_embed(const int *tokens, const float *table, float *y,
-                                     const RnnPlaces at)
-{
-    const long long stride = (long long)gridDim.x * blockDim.x;
-    const long long count = at.batch * at.timesteps * RNN_OUTPUTS;
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride) {
-        const long long step = i / RNN_OUTPUTS % at.timesteps;
-        const long long row = i / RNN_OUTPUTS / at.timesteps, k = i % RNN_OUTPUTS;
-        const int token = tokens[row * at.x_row_stride + step * at.x_step_stride];
-        y[row * at.y_row_stride + step * at.y_step_stride + k] =
-            token >= 0 && token < RNN_INPUTS ? table[(long long)token * RNN_OUTPUTS + k]
-                                             : __int_as_float(0x7fffffff);
-    }
-}
-
-/// y = activation(x); x may be y.
-extern "C" __global__ void rnn_activate(const float *x, float *y, const RnnPlaces at)
-{
-    const long long stride = (long long)gridDim.x * blockDim.x;
-    const long long count = at.batch * at.timesteps * RNN_OUTPUTS;
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride) {
-        const long long step = i / RNN_OUTPUTS % at.timesteps;
-        const long long row = i / RNN_OUTPUTS / at.timesteps, k = i % RNN_OUTPUTS;
-        y[row * at.y_row_stride + step * at.y_step_stride + k] =
-            rnn_activation(x[row * at.x_row_stride + step * at.x_step_stride + k]);
-    }
-}
-
 #if RNN_DENSE
+#include "cuda/product.cuh"
+
 template <int Rows, int Columns> RNN_INLINE void rnn_multiply_dense(const RnnProduct &call)
 {
     rnn_multiply_rows<Rows, Columns, RNN_INPUTS, RNN_OUTPUTS, RNN_OUTPUTS>(
@@ -68,5 +35,41 @@ extern "C" __global__ void __launch_bounds__(256, 2) rnn_dense(const RnnProduct 
 extern "C" __global__ void __launch_bounds__(256) rnn_dense_few(const RnnProduct call)
 {
     rnn_multiply_dense<32, 64>(call);
+}
+#else
+#include "cuda/prim/index.cuh"
+
+/// Where the layer reads and writes: [B, T, features], the features contiguous.
+struct RnnPlaces {
+    long long batch, timesteps, x_row_stride, x_step_stride, y_row_stride, y_step_stride;
+};
+
+/// y[row, step] = E[tokens[row, step]].
+extern "C" __global__ void rnn_embed(const int *tokens, const float *table, float *y,
+                                     const RnnPlaces at)
+{
+    const long long stride = (long long)gridDim.x * blockDim.x;
+    const long long count = at.batch * at.timesteps * RNN_OUTPUTS;
+#pragma unroll 1
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride) {
+        const RnnIndex of = rnn_index(i, at.timesteps, RNN_OUTPUTS);
+        const int token = tokens[of.outer * at.x_row_stride + of.middle * at.x_step_stride];
+        y[of.outer * at.y_row_stride + of.middle * at.y_step_stride + of.inner] =
+            token >= 0 && token < RNN_INPUTS ? table[(long long)token * RNN_OUTPUTS + of.inner]
+                                             : __int_as_float(0x7fffffff);
+    }
+}
+
+/// y = activation(x); x may be y.
+extern "C" __global__ void rnn_activate(const float *x, float *y, const RnnPlaces at)
+{
+    const long long stride = (long long)gridDim.x * blockDim.x;
+    const long long count = at.batch * at.timesteps * RNN_OUTPUTS;
+#pragma unroll 1
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride) {
+        const RnnIndex of = rnn_index(i, at.timesteps, RNN_OUTPUTS);
+        y[of.outer * at.y_row_stride + of.middle * at.y_step_stride + of.inner] =
+            rnn_activation(x[of.outer * at.x_row_stride + of.middle * at.x_step_stride + of.inner]);
+    }
 }
 #endif

@@ -8,6 +8,7 @@
 typedef float rnn_f;
 
 #define RNN_INLINE static __device__ __forceinline__
+#define RNN_MEMBER __device__ __forceinline__
 #define RNN_INFINITY __int_as_float(0x7f800000)
 
 enum { RNN_GATES_MAX = 16, RNN_STATES_MAX = 8, RNN_PHASES_MAX = 8 };

@@ -1,4 +1,4 @@
-// out[row, column] = x[row] * W[column]^T for many rows: W*x of all steps (input_product.cuh) and
+// out[row, column] = x[row] * W[column]^T for many rows: W*x of all steps (input_product.cu) and
 // dense layers (pointwise.cu). x is float32, read where it lies by row and step strides and
 // narrowed on the way into shared memory; W holds operands, its rows a whole number of 16 bytes
 // apart.
@@ -23,8 +23,6 @@
 #include "cuda/prim/async.cuh"
 #include "cuda/prim/mma.cuh"
 
-#define RNN_MEMBER __device__ __forceinline__
-
 /// Rows of x and of the output: row b*timesteps + t of `rows` lies at b*row_stride + t*step_stride.
 struct RnnProduct {
     const float *x;
@@ -42,13 +40,35 @@ enum {
     RNN_SLOTS = 3
 };
 
-RNN_INLINE long long rnn_row_at(long long row, long long timesteps, long long row_stride,
-                                long long step_stride)
-{
-    if (row_stride == timesteps * step_stride)
-        return row * step_stride;
-    return row / timesteps * row_stride + row % timesteps * step_stride;
-}
+/// Goes down the rows of a tile: where each lies, in elements. One division for the first; from one
+/// to the next it steps over the ends of batch rows, which are none where all rows lie evenly.
+struct RnnTileRows {
+    long long at, step_stride, over_end;
+    unsigned time, timesteps;
+    int row;
+
+    RNN_MEMBER RnnTileRows(long long first, long long T, long long row_stride, long long stride)
+        : step_stride(stride), over_end(row_stride - T * stride), row(0)
+    {
+        const long long batch_row = over_end ? first / T : 0;
+        time = over_end ? (unsigned)(first - batch_row * T) : 0;
+        timesteps = over_end ? (unsigned)T : ~0u;
+        at = first * stride + batch_row * over_end;
+    }
+    /// `next` is not above the row before.
+    RNN_MEMBER long long move_to(int next)
+    {
+        at += (next - row) * step_stride;
+        time += next - row;
+        row = next;
+#pragma unroll 1
+        while (time >= timesteps) {
+            time -= timesteps;
+            at += over_end;
+        }
+        return at;
+    }
+};
 
 /// Bytes from the start of a slice to chunk `chunk` of a row.
 RNN_INLINE int rnn_chunk_at(int row, int chunk)
@@ -89,14 +109,11 @@ template <int Rows, int K> struct RnnRows {
     {
         aligned = ((unsigned long long)call.x & 15) == 0 &&
                   ((call.x_row_stride | call.x_step_stride) & 3) == 0;
+        RnnTileRows rows(first, call.timesteps, call.x_row_stride, call.x_step_stride);
 #pragma unroll
-        for (int i = 0; i < count; i++) {
-            const long long at = first + row(i);
-            from[i] =
-                row(i) < Rows && at < call.rows
-                    ? call.x + rnn_row_at(at, call.timesteps, call.x_row_stride, call.x_step_stride)
-                    : nullptr;
-        }
+        for (int i = 0; i < count; i++)
+            from[i] = row(i) < Rows && first + row(i) < call.rows ? call.x + rows.move_to(row(i))
+                                                                  : nullptr;
     }
     RNN_MEMBER void load(float4 (&held)[count], int slice) const
     {
@@ -132,8 +149,9 @@ RNN_INLINE void rnn_copy_w(const rnn_operand *W, int first_column, int slice, un
     }
 }
 
-/// Sums of one thread, and which elements of the tile they are. With tensor cores 2 x 4 warps, the
-/// four along the columns; in float32 16 x 16 threads, each with every 16th row and column.
+/// Sums of one thread, and which elements of the tile they are: each() goes down the rows, as far
+/// as begin(row) is true, and takes every column of each. With tensor cores 2 x 4 warps, the four
+/// along the columns; in float32 16 x 16 threads, each with every 16th row and column.
 template <int Rows, int Columns> struct RnnSums {
 #if RNN_PRECISION == 0
     enum { along_columns = Columns / 16, along_rows = Rows / 16 };
@@ -169,13 +187,16 @@ template <int Rows, int Columns> struct RnnSums {
             }
         }
     }
-    template <class Take> RNN_MEMBER void each(Take take) const
+    template <class Begin, class Take> RNN_MEMBER void each(Begin begin, Take take) const
     {
 #pragma unroll
-        for (int j = 0; j < along_rows; j++)
+        for (int j = 0; j < along_rows; j++) {
+            if (!begin(first_row() + 16 * j))
+                return;
 #pragma unroll
             for (int i = 0; i < along_columns; i++)
-                take(first_row() + 16 * j, first_column() + 16 * i, sums[i][j]);
+                take(first_column() + 16 * i, sums[i][j]);
+        }
     }
 #else
     enum { along_columns = Columns / 64, along_rows = Rows / 16 }; // of 16 and of 8
@@ -212,20 +233,22 @@ template <int Rows, int Columns> struct RnnSums {
             }
         }
     }
-    template <class Take> RNN_MEMBER void each(Take take) const
+    template <class Begin, class Take> RNN_MEMBER void each(Begin begin, Take take) const
     {
         const int lane = threadIdx.x % 32;
 #pragma unroll
         for (int j = 0; j < along_rows; j++)
 #pragma unroll
-            for (int e = 0; e < 2; e++)
+            for (int e = 0; e < 2; e++) {
+                if (!begin(warp_row() + 8 * j + lane % 4 * 2 + e))
+                    return;
 #pragma unroll
                 for (int i = 0; i < along_columns; i++)
 #pragma unroll
                     for (int half = 0; half < 2; half++)
-                        take(warp_row() + 8 * j + lane % 4 * 2 + e,
-                             warp_column() + 16 * i + half * 8 + lane / 4,
+                        take(warp_column() + 16 * i + half * 8 + lane / 4,
                              sums[i][j][2 * half + e]);
+            }
     }
 #endif
 };
@@ -270,18 +293,34 @@ RNN_INLINE void rnn_multiply_rows(const RnnProduct &call, Finish finish)
         if (s + 2 < slices)
             rows.store(held, next);
     }
-    long long last = -1;
+    RnnTileRows out_rows(first_row, call.timesteps, call.out_row_stride, call.out_step_stride);
     float *out = nullptr;
-    sums.each([&](int row, int column, float sum) {
-        if (first_row + row >= call.rows || first_column + column >= Written)
-            return;
-        if (first_row + row != last) {
-            last = first_row + row;
-            out = call.out +
-                  rnn_row_at(last, call.timesteps, call.out_row_stride, call.out_step_stride);
-        }
-        out[first_column + column] = finish(first_column + column, sum);
-    });
+    sums.each(
+        [&](int row) {
+            if (first_row + row >= call.rows)
+                return false;
+            out = call.out + out_rows.move_to(row);
+            return true;
+        },
+        [&](int column, float sum) {
+            if (first_column + column < Written)
+                out[first_column + column] = finish(first_column + column, sum);
+        });
+}
+
+/// Rows of `columns` floats as operands. Each block of `block` values starts at a new vector; what
+/// lies between is left alone. `scale`, as `from`, multiplies before narrowing; NULL: 1.
+extern "C" __global__ void rnn_convert(const float *from, const float *scale, rnn_operand *to,
+                                       long long rows, int columns, int block)
+{
+    const long long stride = (long long)(columns / block) * rnn_padded(block);
+    const long long step = (long long)gridDim.x * blockDim.x, count = rows * columns;
+#pragma unroll 1
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        const int column = (int)(i % columns);
+        to[i / columns * stride + column / block * rnn_padded(block) + column % block] =
+            rnn_narrow(scale ? from[i] * scale[i] : from[i]);
+    }
 }
 
 #endif

@@ -26,7 +26,6 @@
 #define RNN_RECURRENCE_CUH
 
 #include "cuda/cell.cuh"
-#include "cuda/input_product.cuh"
 #include "cuda/prim/async.cuh"
 
 #ifndef RNN_THREADS

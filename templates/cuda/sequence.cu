@@ -11,6 +11,7 @@
 // waited; its row takes no steps and its outputs are NaN. In the module's mask it is RNN_MASK_BAD.
 //
 //     nvcc -std=c++17 -arch=sm_90 -Itemplates -cubin templates/cuda/sequence.cu
+#include "cuda/prim/index.cuh"
 #include "prim/philox.h"
 
 #define RNN_INLINE static __device__ __forceinline__
@@ -58,11 +59,12 @@ RNN_INLINE long long rnn_threads()
 
 /// own[B, T] = the bound mask, checked.
 extern "C" __global__ void rnn_take_mask(const unsigned char *mask, long long row_stride,
-                                         long long step_stride, unsigned char *own,
-                                         long long batch, long long timesteps, RnnFault *fault)
+                                         long long step_stride, unsigned char *own, long long batch,
+                                         long long timesteps, RnnFault *fault)
 {
+#pragma unroll 1
     for (long long i = rnn_thread(); i < batch * timesteps; i += rnn_threads()) {
-        const long long row = i / timesteps, step = i % timesteps;
+        const long long row = i / timesteps, step = i - row * timesteps;
         const int value = mask[row * row_stride + step * step_stride];
         if (value > 1)
             rnn_report(fault, RNN_FAULT_MASK, row, step, value);
@@ -92,10 +94,11 @@ RNN_INLINE RnnRow rnn_order_row(const unsigned char *mask, int reversed, int *or
 
 /// order[B, T] and rows[B] from `mask` [B, T], or from `lengths` [B] where that is NULL.
 extern "C" __global__ void rnn_order(const unsigned char *mask, const int *lengths, int reversed,
-                                     int *order, RnnRow *rows, long long batch,
-                                     long long timesteps, RnnFault *fault)
+                                     int *order, RnnRow *rows, long long batch, long long timesteps,
+                                     RnnFault *fault)
 {
     const int lane = threadIdx.x % 32;
+#pragma unroll 1
     for (long long row = rnn_thread() / 32; row < batch; row += rnn_threads() / 32) {
         int *to = order + row * timesteps;
         RnnRow made;
@@ -108,6 +111,7 @@ extern "C" __global__ void rnn_order(const unsigned char *mask, const int *lengt
                 rnn_report(fault, RNN_FAULT_LENGTHS, row, timesteps, length);
             made.steps = is_bad ? 0 : length;
             made.last = is_bad ? RNN_ROW_BAD : length - 1;
+#pragma unroll 1
             for (int s = lane; s < made.steps; s += 32)
                 to[s] = reversed ? made.last - s : s;
         }
@@ -139,12 +143,12 @@ RNN_INLINE bool rnn_is_masked(const RnnFill &fill, long long row, long long posi
 extern "C" __global__ void rnn_fill_zeros(const RnnFill fill)
 {
     const long long count = fill.batch * fill.timesteps * fill.width;
+#pragma unroll 1
     for (long long i = rnn_thread(); i < count; i += rnn_threads()) {
-        const long long position = i / fill.width % fill.timesteps;
-        const long long row = i / fill.width / fill.timesteps;
-        const bool is_bad = fill.rows[row].last == RNN_ROW_BAD;
-        if (is_bad || rnn_is_masked(fill, row, position))
-            fill.y.at[row * fill.y.row_stride + position * fill.y.step_stride + i % fill.width] =
+        const RnnIndex of = rnn_index(i, fill.timesteps, fill.width);
+        const bool is_bad = fill.rows[of.outer].last == RNN_ROW_BAD;
+        if (is_bad || rnn_is_masked(fill, of.outer, of.middle))
+            fill.y.at[of.outer * fill.y.row_stride + of.middle * fill.y.step_stride + of.inner] =
                 is_bad ? RNN_NAN : 0.0f;
     }
 }
@@ -155,8 +159,9 @@ extern "C" __global__ void rnn_fill_repeat(const RnnFill fill)
 {
     const long long T = fill.timesteps, gaps = fill.batch * (T + 1);
     const int lane = threadIdx.x % 32;
+#pragma unroll 1
     for (long long gap = rnn_thread() / 32; gap < gaps; gap += rnn_threads() / 32) {
-        const long long row = gap / (T + 1), step = gap % (T + 1); // before step `step`
+        const long long row = gap / (T + 1), step = gap - row * (T + 1); // before step `step`
         const RnnRow of = fill.rows[row];
         if (step > of.steps)
             continue;
@@ -170,7 +175,9 @@ extern "C" __global__ void rnn_fill_repeat(const RnnFill fill)
         const bool flips = fill.reversed && !fill.go_backwards;
         float *y = fill.y.at + row * fill.y.row_stride;
         const float *source = y + (flips ? T - 1 - from : from) * fill.y.step_stride;
+#pragma unroll 1
         for (long long place = from + 1; place < to; place++)
+#pragma unroll 1
             for (long long i = lane; i < fill.width; i += 32) {
                 const float value = is_bad ? RNN_NAN : step > 0 ? source[i] : 0.0f;
                 y[(flips ? T - 1 - place : place) * fill.y.step_stride + i] = value;
@@ -182,6 +189,7 @@ extern "C" __global__ void rnn_fill_repeat(const RnnFill fill)
 /// order of processing is masked and masked steps give 0.
 extern "C" __global__ void rnn_fill_last(const RnnFill fill)
 {
+#pragma unroll 1
     for (long long i = rnn_thread(); i < fill.batch * fill.width; i += rnn_threads()) {
         const long long row = i / fill.width;
         const RnnRow of = fill.rows[row];
@@ -189,7 +197,7 @@ extern "C" __global__ void rnn_fill_last(const RnnFill fill)
         const long long last = fill.reversed ? 0 : fill.timesteps - 1;
         if (is_bad || of.steps == 0 ||
             (fill.zero && fill.mask && fill.mask[row * fill.timesteps + last] == 0))
-            fill.y.at[row * fill.y.row_stride + i % fill.width] = is_bad ? RNN_NAN : 0.0f;
+            fill.y.at[row * fill.y.row_stride + i - row * fill.width] = is_bad ? RNN_NAN : 0.0f;
     }
 }
 
@@ -200,14 +208,17 @@ extern "C" __global__ void rnn_masking(const RnnArray x, const RnnArray y, float
                                        long long width)
 {
     const int lane = threadIdx.x % 32;
+#pragma unroll 1
     for (long long i = rnn_thread() / 32; i < batch * timesteps; i += rnn_threads() / 32) {
-        const long long row = i / timesteps, step = i % timesteps;
+        const long long row = i / timesteps, step = i - row * timesteps;
         const float *from = x.at + row * x.row_stride + step * x.step_stride;
         float *to = y.at + row * y.row_stride + step * y.step_stride;
         bool differs = false;
+#pragma unroll 1
         for (long long k = lane; k < width; k += 32)
             differs |= !(from[k] == value);
         differs = __any_sync(0xffffffff, differs);
+#pragma unroll 1
         for (long long k = lane; k < width; k += 32)
             to[k] = differs ? from[k] : 0.0f;
         if (!differs && lane == 0 && mask[i] == 1)
@@ -220,8 +231,9 @@ extern "C" __global__ void rnn_tokens(const int *tokens, long long row_stride,
                                       long long step_stride, unsigned char *mask, long long batch,
                                       long long timesteps, long long vocabulary, RnnFault *fault)
 {
+#pragma unroll 1
     for (long long i = rnn_thread(); i < batch * timesteps; i += rnn_threads()) {
-        const long long row = i / timesteps, step = i % timesteps;
+        const long long row = i / timesteps, step = i - row * timesteps;
         const int token = tokens[row * row_stride + step * step_stride];
         if (token < 0 || token >= vocabulary)
             rnn_report(fault, RNN_FAULT_TOKEN, row, step, token);
@@ -235,11 +247,12 @@ extern "C" __global__ void rnn_merge(const RnnArray x, const float *x2, const Rn
                                      long long batch, long long timesteps, long long width)
 {
     const long long count = batch * timesteps * width;
+#pragma unroll 1
     for (long long i = rnn_thread(); i < count; i += rnn_threads()) {
-        const long long step = i / width % timesteps, row = i / width / timesteps, k = i % width;
-        const long long from = row * x.row_stride + step * x.step_stride + k;
+        const RnnIndex of = rnn_index(i, timesteps, width);
+        const long long from = of.outer * x.row_stride + of.middle * x.step_stride + of.inner;
         const float a = x.at[from], b = x2[from];
-        y.at[row * y.row_stride + step * y.step_stride + k] =
+        y.at[of.outer * y.row_stride + of.middle * y.step_stride + of.inner] =
             how == RNN_MERGE_MUL ? a * b : (how == RNN_MERGE_AVE ? 0.5f : 1.0f) * (a + b);
     }
 }
@@ -250,11 +263,13 @@ extern "C" __global__ void rnn_drop(const RnnArray x, const RnnArray y, const rn
                                     long long width)
 {
     const long long count = batch * timesteps * width;
+#pragma unroll 1
     for (long long i = rnn_thread(); i < count; i += rnn_threads()) {
-        const long long time = i / width % timesteps, row = i / width / timesteps, k = i % width;
-        y.at[row * y.row_stride + time * y.step_stride + k] =
-            x.at[row * x.row_stride + time * x.step_stride + k] *
-            rnn_dropout_scale(&draw, (unsigned)k, (unsigned)row, per_sequence ? 0 : (unsigned)time);
+        const RnnIndex of = rnn_index(i, timesteps, width);
+        y.at[of.outer * y.row_stride + of.middle * y.step_stride + of.inner] =
+            x.at[of.outer * x.row_stride + of.middle * x.step_stride + of.inner] *
+            rnn_dropout_scale(&draw, (unsigned)of.inner, (unsigned)of.outer,
+                              per_sequence ? 0 : (unsigned)of.middle);
     }
 }
 
@@ -262,6 +277,9 @@ extern "C" __global__ void rnn_drop(const RnnArray x, const RnnArray y, const rn
 extern "C" __global__ void rnn_draw(float *scale, const rnn_dropout draw, long long batch,
                                     long long width)
 {
-    for (long long i = rnn_thread(); i < batch * width; i += rnn_threads())
-        scale[i] = rnn_dropout_scale(&draw, (unsigned)(i % width), (unsigned)(i / width), 0);
+#pragma unroll 1
+    for (long long i = rnn_thread(); i < batch * width; i += rnn_threads()) {
+        const long long row = i / width, unit = i - row * width;
+        scale[i] = rnn_dropout_scale(&draw, (unsigned)unit, (unsigned)row, 0);
+    }
 }

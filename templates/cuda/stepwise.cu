@@ -30,7 +30,8 @@
 //
 //     nvcc -std=c++17 -arch=sm_90 -Itemplates -Xptxas -v -cubin templates/cuda/stepwise.cu
 #include "cuda/cell.cuh"
-#include "cuda/input_product.cuh"
+#include "cuda/prim/async.cuh"
+#include "cuda/prim/mma.cuh"
 
 #ifndef RNN_SM_COUNT
 #define RNN_SM_COUNT 132        // of the GPU that tiles are chosen for

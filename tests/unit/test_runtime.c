@@ -89,7 +89,8 @@ START_TEST(tables_are_checked)
     } cases[] = {
         {".magic = 1", "magic is 0x00000001, expected 0x434e4e52"},
         {".magic = RNNC_MODULE_MAGIC, .abi_major = 9, .abi_minor = 4", "ABI 9.4, this runtime"},
-        {".magic = RNNC_MODULE_MAGIC, .abi_major = 1, .struct_bytes = 24", "table has 24 bytes"},
+        {".magic = RNNC_MODULE_MAGIC, .abi_major = RNNC_ABI_MAJOR, .struct_bytes = 24",
+         "table has 24 bytes"},
     };
     char source[512];
     snprintf(source, sizeof source,

@@ -7,7 +7,7 @@
 #include "rnnc/rnnc.h"
 
 #define RNNC_MODULE_MAGIC 0x434e4e52u /* "RNNC" */
-enum { RNNC_ABI_MAJOR = 1, RNNC_ABI_MINOR = 0 };
+enum { RNNC_ABI_MAJOR = 2, RNNC_ABI_MINOR = 0 };
 
 enum { RNNC_STATES_MAX = 8, RNNC_PHASES_MAX = 8, RNNC_GATES_MAX = 16 };
 
@@ -179,7 +179,8 @@ typedef struct rnnc_layer_desc {
     int32_t variant_count;
     const rnnc_variant_desc *variants; /* GPU variants, best first */
     const rnnc_cudnn_desc *cudnn;      /* NULL: outside the criteria */
-    int32_t pointwise_image;           /* dense, activation, embedding on the GPU; -1: none */
+    int32_t layer_image; /* kernels beside the recurrence: W*x of a cell, all of a dense, embedding
+                          * or activation layer; -1: none */
 } rnnc_layer_desc;
 
 typedef struct rnnc_module_desc {

@@ -186,8 +186,9 @@ static rnnc_status prepare(rnnc_device *device, int index, const rnnc_cuda_varia
                                        .max_timesteps =
                                            layer->sequence_in ? device->options.max_timesteps : 1,
                                        .error = device->options.error};
-    rnnc_status status =
-        load_image(device, variant ? variant->image : layer->pointwise_image, &options.image);
+    rnnc_status status = load_image(device, layer->layer_image, &options.layer_image);
+    if (status == RNNC_OK && variant)
+        status = load_image(device, variant->image, &options.image);
     if (status == RNNC_OK)
         status = row->prepare(&options, &to->state);
     if (status != RNNC_OK)

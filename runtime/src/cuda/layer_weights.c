@@ -73,15 +73,13 @@ rnnc_status rnnc_layer_weights_convert(const rnnc_layer_weights *weights, CUdevi
 
 static rnnc_status find_kernels(rnnc_layer_weights *weights)
 {
-    const rnnc_cuda_layer_options *options = &weights->options;
-    CUresult result =
-        options->cuda->cuModuleGetFunction(&weights->convert, options->image, "rnn_convert");
+    const rnnc_cuda_driver *cuda = weights->options.cuda;
+    const CUmodule image = weights->options.layer_image;
+    CUresult result = cuda->cuModuleGetFunction(&weights->convert, image, "rnn_convert");
     if (!result)
-        result =
-            options->cuda->cuModuleGetFunction(&weights->input_many, options->image, "rnn_input");
+        result = cuda->cuModuleGetFunction(&weights->input_many, image, "rnn_input");
     if (!result)
-        result = options->cuda->cuModuleGetFunction(&weights->input_few, options->image,
-                                                    "rnn_input_few");
+        result = cuda->cuModuleGetFunction(&weights->input_few, image, "rnn_input_few");
     return rnnc_layer_weights_check(weights, result, "looking for the input product in its image");
 }
 

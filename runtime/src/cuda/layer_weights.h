@@ -17,7 +17,7 @@ typedef struct {
     CUdeviceptr bias, recurrent_bias, parameter; ///< 0: the layer has none
 } rnnc_layer_weights;
 
-/* Allocates everything and finds the image's kernels rnn_convert, rnn_input and rnn_input_few.
+/* Allocates everything and finds rnn_convert, rnn_input and rnn_input_few in the layer's image.
  * Close it also after a failure. */
 rnnc_status rnnc_layer_weights_open(const rnnc_cuda_layer_options *options,
                                     rnnc_layer_weights *weights);

@@ -71,6 +71,23 @@ static rnnc_status allocate(PointwiseState *state)
     return result ? fail(state, RNNC_OUT_OF_MEMORY, "no device memory") : RNNC_OK;
 }
 
+/// The kernels of the layer's kind.
+static CUresult find_kernels(PointwiseState *state)
+{
+    const rnnc_cuda_driver *cuda = state->options.cuda;
+    const CUmodule image = state->options.layer_image;
+    if (state->options.layer->kind == RNNC_LAYER_EMBEDDING)
+        return cuda->cuModuleGetFunction(&state->embed, image, "rnn_embed");
+    if (state->options.layer->kind == RNNC_LAYER_ACTIVATION)
+        return cuda->cuModuleGetFunction(&state->activate, image, "rnn_activate");
+    CUresult result = cuda->cuModuleGetFunction(&state->convert, image, "rnn_convert");
+    if (!result)
+        result = cuda->cuModuleGetFunction(&state->dense_many, image, "rnn_dense");
+    if (!result)
+        result = cuda->cuModuleGetFunction(&state->dense_few, image, "rnn_dense_few");
+    return result;
+}
+
 static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_state)
 {
     *out_state = NULL;
@@ -79,12 +96,7 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
         return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for a layer");
     state->options = *options;
     rnnc_status status = RNNC_OK;
-    if (options->cuda->cuModuleGetFunction(&state->embed, options->image, "rnn_embed") ||
-        options->cuda->cuModuleGetFunction(&state->activate, options->image, "rnn_activate") ||
-        options->cuda->cuModuleGetFunction(&state->convert, options->image, "rnn_convert") ||
-        (options->layer->kind == RNNC_LAYER_DENSE &&
-         (options->cuda->cuModuleGetFunction(&state->dense_many, options->image, "rnn_dense") ||
-          options->cuda->cuModuleGetFunction(&state->dense_few, options->image, "rnn_dense_few"))))
+    if (find_kernels(state))
         status = fail(state, RNNC_DEVICE_ERROR, "its image lacks the pointwise kernels");
     if (status == RNNC_OK)
         status = allocate(state);

@@ -18,6 +18,8 @@ typedef struct {
     const rnnc_variant_desc *variant; /* NULL: a layer without a recurrence */
     const char *detail;               /* behind the colon of a forced variant's name; NULL: none */
     CUmodule image;                   /* the variant's device code, loaded; NULL: it has none */
+    CUmodule
+        layer_image; /* what the layer's variants share, or all of a layer without any; or NULL */
     int64_t max_batch, max_timesteps;
     rnnc_error *error;
 } rnnc_cuda_layer_options;

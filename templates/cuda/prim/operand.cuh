@@ -100,18 +100,4 @@ constexpr __host__ __device__ int rnn_padded(int count)
     return (count + RNN_VECTOR - 1) / RNN_VECTOR * RNN_VECTOR;
 }
 
-/// Rows of `columns` floats as operands. Each block of `block` values starts at a new vector; what
-/// lies between is left alone. `scale`, as `from`, multiplies before narrowing; NULL: 1.
-extern "C" __global__ void rnn_convert(const float *from, const float *scale, rnn_operand *to,
-                                       long long rows, int columns, int block)
-{
-    const long long stride = (long long)(columns / block) * rnn_padded(block);
-    const long long step = (long long)gridDim.x * blockDim.x, count = rows * columns;
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        const int column = (int)(i % columns);
-        to[i / columns * stride + column / block * rnn_padded(block) + column % block] =
-            rnn_narrow(scale ? from[i] * scale[i] : from[i]);
-    }
-}
-
 #endif
