@@ -30,10 +30,13 @@ typedef struct {
     int sequence; ///< kernels of masks, merges and dropout; -1: the model needs none
 } Images;
 
-/// Prints and compiles every image for every arch (sm_NN), `jobs` at a time. Adds E07xx (the NVRTC
-/// log is in the message) and returns false on a fault. Without CUDA in the build: E0701.
-bool build_images(Arena *arena, Diags *diags, const Plan *plan, const int *arches, int arch_count,
-                  int jobs, Images *out);
+/// Prints every image of a plan; nothing is compiled.
+void images_print(Arena *arena, const Plan *plan, Images *out);
+
+/// Compiles every image for every arch (sm_NN), `jobs` at a time. Adds E07xx (the NVRTC log is in
+/// the message) and returns false on a fault. Without CUDA in the build: E0701.
+bool images_compile(Arena *arena, Diags *diags, Images *images, const int *arches, int arch_count,
+                    int jobs);
 
 typedef struct {
     const char *output_path;

@@ -85,8 +85,9 @@ bool compile_model(Arena *arena, Diags *diags, const CompileOptions *options, Te
         plan_print(plan, dump);
 
     announce(options, "compiling kernels");
-    if (targets.arch_count > 0 &&
-        !build_images(arena, diags, plan, targets.arches, targets.arch_count, jobs, &images))
+    if (targets.arch_count > 0)
+        images_print(arena, plan, &images);
+    if (!images_compile(arena, diags, &images, targets.arches, targets.arch_count, jobs))
         return false;
     dump_images(&images, options->dump, dump);
     if (!options->output_path)

@@ -68,7 +68,7 @@ typedef struct Variant {
     /// Fills numbers and cost. Only called when applicable.
     void (*estimate)(Arena *arena, const PlanContext *context, Choice *choice);
     /// Prints what this choice adds to the stub: its RNN_* defines and the include of the skeleton.
-    /// build_images prints the cell's part (emit_cuda_cell) before it. NULL: no device code.
+    /// images_print prints the cell's part (emit_cuda_cell) before it. NULL: no device code.
     void (*print_stub)(const PlanContext *context, const Choice *choice, Text *out);
     bool stub_alone; ///< the stub needs nothing of the cell, and nothing is printed before it
 } Variant;

@@ -1,16 +1,16 @@
-// What NVRTC makes of every cell x variant x precision: each device image is compiled for sm_90 and
-// its kernels' registers and spills are held against the budgets recorded in budgets.txt.
+// What NVRTC makes of every cell x variant x precision, and of what a layer can be asked to do:
+// each device image is compiled for sm_90 and its kernels' registers and spills are held against
+// the budgets recorded in budgets.txt.
 //
 //     nvrtc_matrix BUDGETS              registers at most 8 above, spills not above; exit 1
 //     otherwise nvrtc_matrix BUDGETS --update     writes the file anew
 //
-// A line: cell-size-precision image kernel registers spill_store_bytes spill_load_bytes. Kernels
-// that are not recorded, and records whose kernel is gone, are faults too.
+// A line: case-size-precision image kernel registers spill_store_bytes spill_load_bytes. An image
+// that cases share (the input product, say) is compiled once and stands under the first of them.
+// Kernels that are not recorded, and records whose kernel is gone, are faults too.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -18,7 +18,7 @@
 #include "build/build.h"
 #include "conform/network.h"
 
-enum { REGISTERS_SLACK = 8, SLOT_BYTES = 8192, NAME_BYTES = 160, WORKERS = 2, EXIT_SKIPPED = 77 };
+enum { REGISTERS_SLACK = 8, NAME_BYTES = 160, WORKERS = 2, EXIT_SKIPPED = 77 };
 
 /// What ptxas says of one kernel.
 typedef struct {
@@ -32,21 +32,53 @@ typedef struct {
 } Kernels;
 
 typedef struct {
-    const char *cell, *precision;
-    int64_t units;
+    const char *label, *precision; ///< label NULL: the cell
+    NetworkCell cell;
 } Case;
+
+/// The distinct images of all cases.
+typedef struct {
+    Images images;
+    const char **names; ///< of each: "lstm-H64-float32 l0.stepwise"
+} ImageSet;
 
 static const char *const precisions[] = {"float32", "tf32", "bfloat16", "float16"};
 
-/// Every cell at H = 64 in every precision, and at H = 130 in float32.
+/// Code that no plain cell has.
+static const Case options[] = {
+    {"lstm-heads", "float32", {.cell = "lstm", .units = 64, .heads = 4}},
+    {"lstm-heads", "bfloat16", {.cell = "lstm", .units = 130, .heads = 5}},
+    {"gru_before-heads", "float16", {.cell = "gru_before", .units = 64, .heads = 4}},
+    {"lstm-reverse", "float32", {.cell = "lstm", .units = 64, .direction = NETWORK_REVERSE}},
+    {"gru-reverse", "float16", {.cell = "gru", .units = 64, .direction = NETWORK_REVERSE}},
+    {"lstm-backwards",
+     "bfloat16",
+     {.cell = "lstm", .units = 64, .direction = NETWORK_GO_BACKWARDS}},
+    {"lstm-drops", "float32", {.cell = "lstm", .units = 64, .recurrent_dropout = 0.25}},
+    {"gru_before-drops",
+     "bfloat16",
+     {.cell = "gru_before", .units = 64, .recurrent_dropout = 0.25}},
+    {"lstmp-drops",
+     "float32",
+     {.cell = "lstmp", .units = 64, .projection = 32, .recurrent_dropout = 0.25}},
+    {"gru-drops-heads",
+     "float32",
+     {.cell = "gru", .units = 64, .heads = 4, .recurrent_dropout = 0.25}},
+};
+
+/// Every cell at H = 64 in every precision, and at H = 130 in float32; then the options.
 static int make_cases(Case *out)
 {
     int count = 0;
-    for (int cell = 0; reference_cells[cell].name; cell++) {
-        for (int p = 0; p < 4; p++)
-            out[count++] = (Case){reference_cells[cell].name, precisions[p], 64};
-        out[count++] = (Case){reference_cells[cell].name, "float32", 130};
-    }
+    for (int cell = 0; reference_cells[cell].name; cell++)
+        for (int p = 0; p <= 4; p++) {
+            Case *of = &out[count++];
+            *of = (Case){NULL, precisions[p % 4], {.cell = reference_cells[cell].name}};
+            of->cell.units = p < 4 ? 64 : 130;
+            of->cell.projection = strcmp(of->cell.cell, "lstmp") == 0 ? of->cell.units / 2 : 0;
+        }
+    for (size_t k = 0; k < sizeof options / sizeof *options; k++)
+        out[count++] = options[k];
     return count;
 }
 
@@ -72,70 +104,6 @@ static void read_log(const char *prefix, const char *log, Text *out)
     }
 }
 
-static bool build(Arena *arena, Diags *diags, const Case *of, const char *name, const char *folder,
-                  Text *out)
-{
-    static const ReferenceActivation defaults[3] = {{NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0}};
-    const int arch = 90;
-    Network network = {.name = name, .precision = of->precision, .inputs = 64, .bias = true};
-    network.sequences = true;
-    const int64_t projection = strcmp(of->cell, "lstmp") == 0 ? of->units / 2 : 0;
-    network_add_cell(arena, &network, of->cell, of->units, projection, defaults);
-    const char *path = network_write(arena, diags, &network, folder, "canonical");
-    const Spec *spec = path ? spec_read(arena, diags, path) : NULL;
-    const Model *model = spec ? model_build_shapes(arena, diags, spec) : NULL;
-    const Plan *plan = model ? plan_make(arena, diags, model, &arch, 1, false, "all") : NULL;
-    Images images;
-    if (path)
-        unlink(path);
-    if (!plan || !build_images(arena, diags, plan, &arch, 1, 1, &images))
-        return false;
-    for (int k = 0; k < images.count; k++) // sequence is the same for all: recorded once
-        if (k != images.sequence || strcmp(name, "rnn-H64-float32") == 0)
-            read_log(arena_format(arena, "%s %s", name, images.items[k].name),
-                     images.items[k].ptxas_log, out);
-    return true;
-}
-
-/// One case in a forked process; the lines go into its slot, "fault" where it does not compile.
-static void build_into(const Case *of, const char *folder, char *slot)
-{
-    Arena *arena = arena_create();
-    Diags *diags = diags_create(arena);
-    Text lines = {.arena = arena};
-    const char *name = arena_format(arena, "%s-H%ld-%s", of->cell, (long)of->units, of->precision);
-    const bool ok = build(arena, diags, of, name, folder, &lines);
-    diags_print(diags, stdout, false);
-    if (!ok || lines.length == 0 || lines.length >= SLOT_BYTES) {
-        printf("FAIL %s: no kernels\n", name);
-        snprintf(slot, SLOT_BYTES, "fault");
-    } else {
-        snprintf(slot, SLOT_BYTES, "%s", text_string(&lines));
-    }
-    fflush(stdout);
-    arena_destroy(arena);
-}
-
-/// Builds all cases, WORKERS at a time. Returns how many failed.
-static int build_all(const Case *cases, int count, const char *folder, char (*slots)[SLOT_BYTES])
-{
-    int faults = 0;
-    for (int worker = 0; worker < WORKERS; worker++) {
-        fflush(stdout);
-        const pid_t child = fork();
-        if (child != 0)
-            continue;
-        for (int k = worker; k < count; k += WORKERS)
-            build_into(&cases[k], folder, slots[k]);
-        _exit(0);
-    }
-    while (wait(NULL) > 0)
-        continue;
-    for (int k = 0; k < count; k++)
-        faults += slots[k][0] == 0 || strcmp(slots[k], "fault") == 0;
-    return faults;
-}
-
 static void read_kernels(Arena *arena, const char *text, Kernels *out)
 {
     for (const char *line = text; line && *line;) {
@@ -150,6 +118,66 @@ static void read_kernels(Arena *arena, const char *text, Kernels *out)
         line = strchr(line, '\n');
         line += line != NULL;
     }
+}
+
+/// Adds what no case before has printed.
+static void add_images(Arena *arena, ImageSet *set, const char *name, const Images *from)
+{
+    for (int k = 0; k < from->count; k++) {
+        const Image *image = &from->items[k];
+        bool is_new = true;
+        for (int i = 0; i < set->images.count && is_new; i++)
+            is_new = !text_equal(set->images.items[i].stub, image->stub);
+        if (!is_new)
+            continue;
+        int names = set->images.count;
+        ARENA_PUSH(arena, set->names, names, arena_format(arena, "%s %s", name, image->name));
+        ARENA_PUSH(arena, set->images.items, set->images.count, *image);
+    }
+}
+
+static bool print_case(Arena *arena, Diags *diags, const Case *of, const char *folder,
+                       ImageSet *set)
+{
+    static const int arch = 90;
+    const char *name = arena_format(arena, "%s-H%ld-%s", of->label ? of->label : of->cell.cell,
+                                    (long)of->cell.units, of->precision);
+    Network network = {.name = name, .precision = of->precision, .inputs = 64, .bias = true};
+    network.sequences = true;
+    network.drops = of->cell.recurrent_dropout > 0.0;
+    network_add_recurrent(arena, &network, &of->cell, NULL);
+    const char *path = network_write(arena, diags, &network, folder, "canonical");
+    const Spec *spec = path ? spec_read(arena, diags, path) : NULL;
+    const Model *model = spec ? model_build_shapes(arena, diags, spec) : NULL;
+    const Plan *plan = model ? plan_make(arena, diags, model, &arch, 1, false, "all") : NULL;
+    if (path)
+        unlink(path);
+    if (!plan)
+        return false;
+    Images images;
+    images_print(arena, plan, &images);
+    add_images(arena, set, name, &images);
+    return true;
+}
+
+/// Compiles the images of all cases and reads their logs.
+static bool build_all(Arena *arena, Diags *diags, const Case *cases, int count, Kernels *out)
+{
+    static const int arch = 90;
+    char folder[] = "/tmp/rnnc-nvrtc-XXXXXX";
+    if (!mkdtemp(folder))
+        return false;
+    ImageSet set = {0};
+    bool built = true;
+    for (int k = 0; k < count && built; k++)
+        built = print_case(arena, diags, &cases[k], folder, &set);
+    rmdir(folder);
+    built = built && images_compile(arena, diags, &set.images, &arch, 1, WORKERS);
+    Text lines = {.arena = arena};
+    for (int k = 0; k < set.images.count && built; k++)
+        read_log(set.names[k], set.images.items[k].ptxas_log, &lines);
+    read_kernels(arena, text_string(&lines), out);
+    return built;
 }
 
 static const Kernel *find(const Kernels *kernels, const char *name)
@@ -209,18 +237,11 @@ int main(int argument_count, char **arguments)
         return 2;
     }
     Case cases[128];
-    const int count = make_cases(cases);
-    char folder[] = "/tmp/rnnc-nvrtc-XXXXXX";
-    char(*slots)[SLOT_BYTES] = mmap(NULL, (size_t)count * SLOT_BYTES, PROT_READ | PROT_WRITE,
-                                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (slots == MAP_FAILED || !mkdtemp(folder))
-        return 3;
     Arena *arena = arena_create();
+    Diags *diags = diags_create(arena);
     Kernels found = {0}, recorded = {0};
-    int faults = build_all(cases, count, folder, slots);
-    rmdir(folder);
-    for (int k = 0; k < count; k++)
-        read_kernels(arena, slots[k], &found);
+    int faults = !build_all(arena, diags, cases, make_cases(cases), &found);
+    diags_print(diags, stdout, false);
     const Source *text = file_read(arena, diags_create(arena), arguments[1], (Span){0});
     if (text)
         read_kernels(arena, text->text, &recorded);

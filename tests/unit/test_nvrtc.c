@@ -12,7 +12,8 @@ static void compile(const char *spec, Arena **out_arena, Images *out)
     const Plan *plan =
         plan_make(planned.arena, planned.diags, planned.model, arches, 1, false, "all");
     ck_assert_msg(plan != NULL, "%s", planned_diagnostics(&planned));
-    bool built = build_images(planned.arena, planned.diags, plan, arches, 1, 2, out);
+    images_print(planned.arena, plan, out);
+    bool built = images_compile(planned.arena, planned.diags, out, arches, 1, 2);
     ck_assert_msg(built, "%s\n%s", spec, planned_diagnostics(&planned));
     *out_arena = planned.arena;
 }
