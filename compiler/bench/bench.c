@@ -64,9 +64,11 @@ static bool measure(Bench *bench, const Subject *subject, int64_t batch, int64_t
                                     .progress = bench->options->progress};
     const char *name = rnnc_module_name(subject->module);
     BenchCase of = {.name = arena_copy(bench->arena, name, strlen(name))};
-    if (!measure_case(bench->arena, bench->diags, subject, &options, &of))
+    if (!measure_case(bench->arena, bench->arena, bench->diags, subject, &options, &of))
         return false;
     ARENA_PUSH(bench->arena, bench->report->cases, bench->report->case_count, of);
+    if (bench->options->done)
+        bench->options->done(bench->options->context, bench->report);
     return true;
 }
 
@@ -98,8 +100,11 @@ bool bench_run(Arena *arena, Diags *diags, const BenchOptions *options, BenchRep
 {
     Bench bench = {.arena = arena, .diags = diags, .options = options, .report = out};
     *out = (BenchReport){.title = options->path, .version = RNNC_VERSION};
-    if (!measure_check_variants(arena, diags, options->variants) || !read_sizes(&bench) ||
-        !machine_find(arena, diags, options->device, &bench.machine, out))
+    if (!measure_check_variants(arena, diags, options->variants))
+        return false;
+    if (options->suite)
+        return suite_run(arena, diags, options, out);
+    if (!read_sizes(&bench) || !machine_find(arena, diags, options->device, &bench.machine, out))
         return false;
     return measure_all(&bench);
 }

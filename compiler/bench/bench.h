@@ -7,15 +7,29 @@
 
 typedef struct {
     const char *path;     ///< of a spec or module; NULL with a suite
-    const char *device;   ///< "cpu", "cuda:0"; NULL: a GPU where there is one, and the CPU
+    const char *suite;    ///< its name; NULL with a path
+    const char *filter;   ///< suite: only cases with this in their name; NULL: all
+    const char *modules;  ///< suite: the folder of its modules, taken where they are there and
+                          ///< compiled where not; NULL: a temporary one
+    bool compile_only;    ///< suite: fill that folder, measure nothing
+    double seconds;       ///< suite: no case begins after that time; 0: no limit
+    const char *device;   ///< "cpu", "cuda:0"; NULL: a GPU where there is one, and the CPU (not for
+                          ///< suites) or where there is none
     const char *variants; ///< "all", or a list
     const char *targets;  ///< what specs are compiled for; NULL: what is measured on
-    const int64_t *batches, *timesteps;
+    const int64_t *batches, *timesteps; ///< of a path
     int batch_count, timesteps_count;   ///< 0: the model's own
     void (*progress)(const char *what); ///< may be NULL
+    /// Told after each case, which is the report's last; may be NULL.
+    void (*done)(void *context, const BenchReport *so_far);
+    void *context;
 } BenchOptions;
 
-/// Measures. Adds diagnostics and returns false where nothing was measured.
+/// Measures. Adds diagnostics and returns false on a fault; what was measured before it is in
+/// `out`.
 bool bench_run(Arena *arena, Diags *diags, const BenchOptions *options, BenchReport *out);
+
+/// The part of it that runs a suite.
+bool suite_run(Arena *arena, Diags *diags, const BenchOptions *options, BenchReport *out);
 
 #endif

@@ -14,7 +14,7 @@
 static const double REFERENCE_OPERATIONS = 1.5e9;
 
 typedef struct {
-    Arena *arena;
+    Arena *arena, *scratch;
     const Subject *subject;
     const MeasureOptions *options;
     BenchInput input;
@@ -229,9 +229,9 @@ static void prepare_reference(Measurement *measurement)
     if (refusal)
         return;
     tell(measurement, "float64 reference");
-    measurement->part = reference_choose(measurement->arena, model, input->batch, input->timesteps,
-                                         REFERENCE_OPERATIONS);
-    reference_run(measurement->arena, model, &measurement->part, input->timesteps, input->x,
+    measurement->part = reference_choose(measurement->scratch, model, input->batch,
+                                         input->timesteps, REFERENCE_OPERATIONS);
+    reference_run(measurement->scratch, model, &measurement->part, input->timesteps, input->x,
                   measurement->reference);
     measurement->has_reference = true;
     measurement->of->reference = arena_format(
@@ -264,7 +264,7 @@ static void describe(Measurement *measurement)
         if (layer->kind != LAYER_CELL)
             continue;
         if (of->layers == 0) {
-            of->cell = layer->cell->name;
+            of->cell = arena_copy(measurement->arena, layer->cell->name, strlen(layer->cell->name));
             of->inputs = layer->inputs;
             of->units = layer->units;
         }
@@ -290,17 +290,18 @@ static int64_t vocabulary_of(const Subject *subject)
     return 1;
 }
 
-bool measure_case(Arena *arena, Diags *diags, const Subject *subject, const MeasureOptions *options,
-                  BenchCase *out)
+bool measure_case(Arena *arena, Arena *scratch, Diags *diags, const Subject *subject,
+                  const MeasureOptions *options, BenchCase *out)
 {
     Measurement measurement = {.arena = arena,
+                               .scratch = scratch,
                                .subject = subject,
                                .options = options,
                                .of = out,
                                .input = {.batch = options->batch, .timesteps = options->timesteps}};
     if (!bench_sizes(diags, subject->module, &measurement.input.batch,
                      &measurement.input.timesteps) ||
-        !bench_input(arena, diags, subject->module, vocabulary_of(subject), &measurement.input))
+        !bench_input(scratch, diags, subject->module, vocabulary_of(subject), &measurement.input))
         return false;
     describe(&measurement);
     prepare_reference(&measurement);

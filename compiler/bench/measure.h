@@ -18,10 +18,11 @@ typedef struct {
     void (*progress)(const char *what);
 } MeasureOptions;
 
-/// Measures all rows. `out` has its name set by the caller. Adds diagnostics and returns false only
+/// Measures all rows. `out` has its name set by the caller, and all that it names is in `arena`;
+/// `scratch` takes the arrays, and may be the same. Adds diagnostics and returns false only
 /// where nothing can be measured; a variant that cannot run is a row with its reason.
-bool measure_case(Arena *arena, Diags *diags, const Subject *subject, const MeasureOptions *options,
-                  BenchCase *out);
+bool measure_case(Arena *arena, Arena *scratch, Diags *diags, const Subject *subject,
+                  const MeasureOptions *options, BenchCase *out);
 
 /// Whether every name of a list is a variant, "all", or an algorithm of one ("cudnn:standard").
 /// Adds E0602 for the first that is not.

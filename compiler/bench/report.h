@@ -6,8 +6,11 @@
 #include "base/text.h"
 #include "bench/results.h"
 
-/// Tables for a terminal: one a case, and for more than one a summary.
-void report_text(Arena *arena, const BenchReport *report, Text *out);
+/// For a terminal: what was measured on, in one line; the table of a case; and for more than one
+/// case a summary.
+void report_text_head(const BenchReport *report, Text *out);
+void report_text_case(Arena *arena, const BenchCase *of, Text *out);
+void report_text_summary(Arena *arena, const BenchReport *report, Text *out);
 
 /// The whole as JSON; docs/bench.md has the schema.
 void report_json(Arena *arena, const BenchReport *report, Text *out);

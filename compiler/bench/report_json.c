@@ -62,7 +62,7 @@ static json_t *floor_json(const BenchFloor *floor)
     return out;
 }
 
-static json_t *case_json(const BenchCase *of)
+static json_t *case_json(const BenchReport *report, const BenchCase *of)
 {
     json_t *out = json_object(), *rows = json_array();
     const BenchRow *best = bench_best(of, BENCH_GENERATED);
@@ -77,12 +77,15 @@ static json_t *case_json(const BenchCase *of)
     json_object_set_new(out, "precision", json_string(of->precision));
     json_object_set_new(out, "operations", number(of->operations));
     json_object_set_new(out, "bar", of->bar > 0 ? number(of->bar) : json_null());
+    json_object_set_new(out, "plain", text_or_null(of->plain));
+    json_object_set_new(out, "most_cost", of->most_cost > 0 ? number(of->most_cost) : json_null());
     json_object_set_new(out, "cudnn", text_or_null(of->cudnn));
     json_object_set_new(out, "reference", text_or_null(of->reference));
     json_object_set_new(out, "floor", floor_json(&of->floor));
     json_object_set_new(out, "cudnn_us", number(bench_library_us(of)));
     json_object_set_new(out, "best_us", number(best ? best->median_us : NAN));
     json_object_set_new(out, "ratio", number(bench_ratio(of)));
+    json_object_set_new(out, "cost", number(bench_cost(report, of)));
     json_object_set_new(out, "regret", number(bench_regret(of)));
     for (int i = 0; i < of->row_count; i++)
         json_array_append_new(rows, row_json(of, &of->rows[i]));
@@ -112,13 +115,15 @@ void report_json(Arena *arena, const BenchReport *report, Text *out)
     json_object_set_new(root, "rnnc", json_string(report->version));
     json_object_set_new(root, "machine", machine_json(report));
     for (int i = 0; i < report->case_count; i++)
-        json_array_append_new(cases, case_json(&report->cases[i]));
+        json_array_append_new(cases, case_json(report, &report->cases[i]));
     json_object_set_new(root, "cases", cases);
     json_object_set_new(totals, "geometric_mean", number(summary.geometric_mean));
     json_object_set_new(totals, "ratios", json_integer(summary.ratios));
     json_object_set_new(totals, "below_one", json_integer(summary.below_one));
     json_object_set_new(totals, "bars", json_integer(summary.bars));
     json_object_set_new(totals, "bars_met", json_integer(summary.met));
+    json_object_set_new(totals, "costs", json_integer(summary.costs));
+    json_object_set_new(totals, "costs_met", json_integer(summary.costs_met));
     json_object_set_new(totals, "mean_regret", number(summary.mean_regret));
     json_object_set_new(totals, "worst_regret", number(summary.worst_regret));
     json_object_set_new(root, "summary", totals);
@@ -203,6 +208,8 @@ static BenchCase read_case(Arena *arena, const json_t *from)
                     .batch = read_integer(from, "batch"),
                     .timesteps = read_integer(from, "timesteps"),
                     .operations = read_number(from, "operations"),
+                    .plain = read_text(arena, from, "plain"),
+                    .most_cost = fmax(0, read_number(from, "most_cost")),
                     .cudnn = read_text(arena, from, "cudnn"),
                     .reference = read_text(arena, from, "reference"),
                     .floor = read_floor(json_object_get(from, "floor")),

@@ -81,7 +81,7 @@ static void add_refusals(Arena *arena, const BenchCase *of, Text *out)
     }
 }
 
-static void add_case(Arena *arena, const BenchCase *of, Text *out)
+void report_text_case(Arena *arena, const BenchCase *of, Text *out)
 {
     text_addf(out, "\n%s: %s, B %lld, T %lld, %s", of->name, bench_shape_text(arena, of),
               (long long)of->batch, (long long)of->timesteps, of->precision);
@@ -119,10 +119,22 @@ static void add_summary_row(Arena *arena, const BenchCase *of, Text *out)
     text_addf(out, "  %s\n", best ? bench_row_text(arena, of, best) : "-");
 }
 
-static void add_summary(Arena *arena, const BenchReport *report, Text *out)
+/// Cells outside cuDNN's criteria against the plain lstm of their sizes.
+static void add_costs(const BenchReport *report, Text *out)
+{
+    for (int i = 0; i < report->case_count; i++) {
+        const BenchCase *of = &report->cases[i];
+        const double cost = bench_cost(report, of);
+        if (!isnan(cost))
+            text_addf(out, "  %s costs %.2f times %s, at most %.2f: %s\n", of->name, cost,
+                      of->plain, of->most_cost, cost <= of->most_cost ? "met" : "missed");
+    }
+}
+
+void report_text_summary(Arena *arena, const BenchReport *report, Text *out)
 {
     const BenchSummary summary = bench_summarise(arena, report);
-    if (summary.ratios == 0)
+    if (summary.ratios == 0 || report->case_count < 2)
         return;
     text_addf(out, "\nsummary: best generated variant against cuDNN's best algorithm\n");
     text_addf(out, "  %-30s %6s %6s %-9s %10s %10s %8s %7s %-6s %7s %7s  %s\n", "case", "B", "T",
@@ -133,12 +145,13 @@ static void add_summary(Arena *arena, const BenchReport *report, Text *out)
               summary.geometric_mean, summary.below_one);
     if (summary.bars > 0)
         text_addf(out, "  bars: %d of %d met\n", summary.met, summary.bars);
+    add_costs(report, out);
     if (!isnan(summary.worst_regret))
         text_addf(out, "  regret of the session's own choice: %.2f on average, %.2f at worst\n",
                   summary.mean_regret, summary.worst_regret);
 }
 
-void report_text(Arena *arena, const BenchReport *report, Text *out)
+void report_text_head(const BenchReport *report, Text *out)
 {
     text_addf(out, "%s; rnnc %s; ", report->title, report->version);
     if (report->gpu)
@@ -148,8 +161,4 @@ void report_text(Arena *arena, const BenchReport *report, Text *out)
     else if (report->no_gpu)
         text_addf(out, "no GPU: %s; ", report->no_gpu);
     text_addf(out, "%s\n", report->cpu);
-    for (int i = 0; i < report->case_count; i++)
-        add_case(arena, &report->cases[i], out);
-    if (report->case_count > 1)
-        add_summary(arena, report, out);
 }

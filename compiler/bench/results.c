@@ -74,6 +74,18 @@ double bench_ratio(const BenchCase *of)
     return best ? bench_row_ratio(of, best) : NAN;
 }
 
+double bench_cost(const BenchReport *report, const BenchCase *of)
+{
+    const BenchRow *own = bench_best(of, BENCH_GENERATED);
+    for (int i = 0; i < report->case_count && of->plain && own; i++) {
+        const BenchCase *plain = &report->cases[i];
+        const BenchRow *best = bench_best(plain, BENCH_GENERATED);
+        if (strcmp(plain->name, of->plain) == 0 && best)
+            return own->median_us / best->median_us;
+    }
+    return NAN;
+}
+
 double bench_regret(const BenchCase *of)
 {
     const BenchRow *chosen = bench_best(of, BENCH_CHOSEN), *best = best_of_session(of);
@@ -131,6 +143,8 @@ BenchSummary bench_summarise(Arena *arena, const BenchReport *report)
         summary.below_one += ratio < 1;
         summary.bars += of->bar > 0;
         summary.met += of->bar > 0 && ratio >= of->bar;
+        summary.costs += of->plain != NULL;
+        summary.costs_met += bench_cost(report, of) <= of->most_cost;
     }
     summary.geometric_mean = statistics_geometric_mean(ratios, summary.ratios);
     summary.mean_regret = statistics_geometric_mean(regrets, regret_count);

@@ -51,7 +51,9 @@ typedef struct {
     const char *cudnn;     ///< what of cuDNN it is compared with, and why
     const char *reference; ///< how the error was taken, or why it was not
     BenchFloor floor;
-    double bar; ///< the ratio to reach, of a suite; 0: none
+    double bar;        ///< of a suite: the ratio to reach; 0: none
+    const char *plain; ///< of a suite: the case that it may cost most_cost times; NULL: none
+    double most_cost;
     BenchRow *rows;
     int row_count;
 } BenchCase;
@@ -78,6 +80,9 @@ double bench_library_us(const BenchCase *of);
 /// cuDNN's time over the best generated one's; NaN where either is missing.
 double bench_ratio(const BenchCase *of);
 
+/// The best generated one's time over that of the case `plain`; NaN where either is missing.
+double bench_cost(const BenchReport *report, const BenchCase *of);
+
 /// What the session's own choice costs over the best of the module's variants, all without a graph
 /// of the caller's around them; NaN where it is not known.
 double bench_regret(const BenchCase *of);
@@ -89,10 +94,10 @@ double bench_floor_share(const BenchCase *of, const BenchRow *row);
 double bench_row_ratio(const BenchCase *of, const BenchRow *row);
 
 /// Over all cases: the geometric mean of the ratios that there are, the worst regret, and how many
-/// bars there are and are met.
+/// bars and bounds of cost there are and are met.
 typedef struct {
     double geometric_mean, worst_regret, mean_regret;
-    int ratios, bars, met, below_one;
+    int ratios, bars, met, below_one, costs, costs_met;
 } BenchSummary;
 BenchSummary bench_summarise(Arena *arena, const BenchReport *report);
 

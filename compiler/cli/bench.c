@@ -68,40 +68,99 @@ static bool write_report(CliCall *call, const char *option, const BenchReport *r
     return file_write(call->arena, call->diags, path, text.data, text.length);
 }
 
+/// What the reports are made with while cases come in.
+typedef struct {
+    CliCall *call;
+    bool on_terminal;
+} Output;
+
+/// Prints the last case, the head before the first, and writes the files anew, so that what was
+/// measured is not lost where the rest never is.
+static void take_case(void *context, const BenchReport *report)
+{
+    const Output *output = context;
+    CliCall *call = output->call;
+    Text text = {.arena = call->arena};
+    if (output->on_terminal)
+        fprintf(stderr, "\r\033[K");
+    if (report->case_count == 1)
+        report_text_head(report, &text);
+    report_text_case(call->arena, &report->cases[report->case_count - 1], &text);
+    fputs(text_string(&text), stdout);
+    fflush(stdout);
+    write_report(call, "json", report, report_json);
+}
+
+static bool read_options(CliCall *call, BenchOptions *out)
+{
+    *out = (BenchOptions){.path = call->operand_count ? call->operands[0] : NULL,
+                          .suite = cli_value(call, "suite"),
+                          .filter = cli_value(call, "filter"),
+                          .modules = cli_value(call, "modules"),
+                          .compile_only = cli_flag(call, "compile"),
+                          .device = cli_value(call, "device"),
+                          .targets = cli_value(call, "target"),
+                          .variants = cli_value(call, "variants")};
+    static const char *const of_suite[] = {"filter", "modules", "compile", "seconds"};
+    static const char *const of_path[] = {"batch", "timesteps"};
+    if (!out->path == !out->suite)
+        cli_usage(call, "give a model, or a suite with --suite");
+    for (size_t i = 0; i < sizeof of_suite / sizeof of_suite[0]; i++)
+        if (!out->suite && cli_flag(call, of_suite[i]))
+            cli_usage(call, "--%s needs --suite", of_suite[i]);
+    for (size_t i = 0; i < sizeof of_path / sizeof of_path[0]; i++)
+        if (out->suite && cli_flag(call, of_path[i]))
+            cli_usage(call, "the cases of a suite have their own --%s", of_path[i]);
+    if (out->compile_only && !out->modules)
+        cli_usage(call, "--compile needs --modules DIR, the folder to fill");
+    if (!out->variants)
+        out->variants = "all";
+    return read_list(call, "batch", &out->batches, &out->batch_count) &&
+           read_list(call, "timesteps", &out->timesteps, &out->timesteps_count) &&
+           cli_number(call, "seconds", 0, 1e9, &out->seconds) && !call->usage_fault;
+}
+
 static bool measure(CliCall *call, BenchReport *out)
 {
-    const bool on_terminal = isatty(STDERR_FILENO) && !call->json_diagnostics;
-    BenchOptions options = {.path = call->operands[0],
-                            .device = cli_value(call, "device"),
-                            .targets = cli_value(call, "target"),
-                            .variants = cli_value(call, "variants"),
-                            .progress = on_terminal ? show : NULL};
-    if (!options.variants)
-        options.variants = "all";
-    if (!read_list(call, "batch", &options.batches, &options.batch_count) ||
-        !read_list(call, "timesteps", &options.timesteps, &options.timesteps_count))
+    Output output = {call, isatty(STDERR_FILENO) && !call->json_diagnostics};
+    BenchOptions options;
+    if (!read_options(call, &options))
         return false;
+    options.progress = output.on_terminal ? show : NULL;
+    options.done = take_case;
+    options.context = &output;
     const bool good = bench_run(call->arena, call->diags, &options, out);
-    if (on_terminal)
+    if (output.on_terminal)
         fprintf(stderr, "\r\033[K");
-    if (out->no_gpu && good)
+    if (out->no_gpu && good && out->case_count > 0)
         diag_add(call->diags, DIAG_N0802, (Span){0}, "measured on the CPU alone: %s", out->no_gpu);
     return good;
 }
 
+static bool read_results(CliCall *call, BenchReport *out)
+{
+    if (!report_read_json(call->arena, call->diags, call->operands[0], out))
+        return false;
+    Text text = {.arena = call->arena};
+    report_text_head(out, &text);
+    for (int i = 0; i < out->case_count; i++)
+        report_text_case(call->arena, &out->cases[i], &text);
+    fputs(text_string(&text), stdout);
+    write_report(call, "json", out, report_json);
+    return true;
+}
+
 int cli_bench(CliCall *call)
 {
-    BenchReport report;
+    BenchReport report = {0};
     if (!files_writable(call))
         return cli_result(call);
-    const bool good = is_results(call->operands[0])
-                          ? report_read_json(call->arena, call->diags, call->operands[0], &report)
-                          : measure(call, &report);
-    if (!good)
-        return cli_result(call);
-    Text table = {.arena = call->arena};
-    report_text(call->arena, &report, &table);
-    fputs(text_string(&table), stdout);
-    write_report(call, "json", &report, report_json);
+    if (call->operand_count && is_results(call->operands[0]))
+        read_results(call, &report);
+    else
+        measure(call, &report);
+    Text summary = {.arena = call->arena};
+    report_text_summary(call->arena, &report, &summary);
+    fputs(text_string(&summary), stdout);
     return cli_result(call);
 }

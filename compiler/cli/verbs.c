@@ -57,6 +57,13 @@ static const CliOption bench_options[] = {
     {"variants", 0, false, "LIST|all",
      "variants, as in unrolled,cudnn:standard,cpu (default: all)"},
     {"target", 0, false, "LIST", "compile for these (default: what is measured on)"},
+    {"suite", 0, false, "NAME",
+     "headline, cudnn5, deepbench, deepbench_training, deepbench_inference"},
+    {"filter", 0, false, "TEXT", "of a suite, only cases with this in their name"},
+    {"modules", 0, false, "DIR",
+     "take a suite's modules from here; compile those that are missing"},
+    {"compile", 0, false, NULL, "only compile a suite's modules into --modules DIR"},
+    {"seconds", 0, false, "N", "begin no case of a suite after N seconds"},
     {"json", 0, false, "FILE", "write all numbers; docs/bench.md has the schema"},
     {0},
 };
@@ -83,12 +90,14 @@ const CliVerb cli_verbs[] = {
     {"inspect", "MODEL.so", "print what a module holds, without loading it",
      "  rnnc inspect model.so\n  rnnc inspect model.so --json\n", inspect_options, 1, 1,
      cli_inspect},
-    {"bench", "MODEL.yaml|MODEL.so|RESULTS.json", "measure a model's variants side by side",
+    {"bench", "MODEL.yaml|MODEL.so|RESULTS.json", "measure variants side by side",
      "  rnnc bench model.yaml\n"
      "  rnnc bench model.yaml --batch 1,64 --timesteps 100 --json results.json\n"
      "  rnnc bench model.so --device cuda:0 --variants unrolled,cudnn:persist_static\n"
+     "  rnnc bench --suite headline --json headline.json\n"
+     "  rnnc bench --suite deepbench --modules DIR --compile --target sm_90\n"
      "  rnnc bench results.json\n",
-     bench_options, 1, 1, cli_bench},
+     bench_options, 0, 1, cli_bench},
     {"cells", "", "list the built-in cells", "  rnnc cells\n", no_options, 0, 0, cli_cells},
     {"activations", "", "list the activations", "  rnnc activations\n", no_options, 0, 0,
      cli_activations},

@@ -10,6 +10,7 @@
 #include "bench/floors.h"
 #include "bench/library_calls.h"
 #include "bench/statistics.h"
+#include "bench/suites.h"
 
 static Arena *arena;
 static Diags *diags;
@@ -215,6 +216,51 @@ START_TEST(reference_is_what_the_cpu_gives)
 }
 END_TEST
 
+/// Every case of every suite is a model of the sizes that its row says, under a name of its own.
+START_TEST(suites_are_models)
+{
+    static const int counts[] = {26, 10, 22, 104, 142};
+    for (int s = 0; suite_names[s]; s++) {
+        int count = 0;
+        const SuiteCase *cases = suite_cases(arena, suite_names[s], &count);
+        ck_assert_msg(count == counts[s], "%s: %d", suite_names[s], count);
+        for (int i = 0; i < count; i++) {
+            const char *text = suite_spec(arena, &cases[i]);
+            const Source *source = ARENA_NEW(arena, Source);
+            *(Source *)(uintptr_t)source = (Source){"suite.yaml", text, strlen(text)};
+            const Spec *read = spec_parse(arena, diags, source);
+            const Model *built = read ? model_build_shapes(arena, diags, read) : NULL;
+            if (!built)
+                diags_print(diags, stderr, false);
+            ck_assert_ptr_nonnull(built);
+            ck_assert_int_eq(built->layer_count, cases[i].layers * cases[i].directions);
+            ck_assert_int_eq(built->layers[0].units, cases[i].units);
+            ck_assert_int_eq(built->batch, cases[i].batch);
+            for (int k = 0; k < i; k++)
+                ck_assert_str_ne(cases[i].name, cases[k].name);
+        }
+    }
+    int count;
+    ck_assert_ptr_null(suite_cases(arena, "none", &count));
+}
+END_TEST
+
+/// The case that a bound of cost is held against is in the suite.
+START_TEST(plain_cases_are_there)
+{
+    int count = 0, held = 0;
+    const SuiteCase *cases = suite_cases(arena, "headline", &count);
+    for (int i = 0; i < count; i++) {
+        bool is_there = !cases[i].plain;
+        for (int k = 0; k < i && cases[i].plain; k++)
+            is_there |= strcmp(cases[k].name, cases[i].plain) == 0;
+        ck_assert_msg(is_there, "%s", cases[i].name);
+        held += cases[i].plain != NULL;
+    }
+    ck_assert_int_eq(held, 3);
+}
+END_TEST
+
 START_TEST(part_of_the_reference)
 {
     const Model *forward =
@@ -247,6 +293,8 @@ int main(void)
     tcase_add_test(tests, calls_in_place_of_others);
     tcase_add_loop_test(tests, reference_is_what_the_cpu_gives, 0, 3);
     tcase_add_test(tests, part_of_the_reference);
+    tcase_add_test(tests, suites_are_models);
+    tcase_add_test(tests, plain_cases_are_there);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
