@@ -53,7 +53,9 @@ typedef struct Choice {
     const struct Variant *variant;
     double cost_us; ///< estimated time of the layer
     int threads, rows_per_cta, unroll;
+    int ctas; ///< of a group that shares R; 0: each works alone
     int64_t shared_bytes, packed_bytes;
+    int64_t buffer_bytes; ///< device memory of one group, through which its CTAs exchange
     int64_t memory_bytes; ///< device memory beyond weights
     const char *reason;   ///< one line: why it stands where it stands
 } Choice;

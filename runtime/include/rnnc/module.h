@@ -115,6 +115,7 @@ typedef enum rnnc_variant_kind {
     RNNC_VARIANT_STEPWISE,
     RNNC_VARIANT_UNROLLED,
     RNNC_VARIANT_PERSISTENT_CTA,
+    RNNC_VARIANT_PERSISTENT_GRID,
     RNNC_VARIANT_CPU,
     RNNC_VARIANT_COUNT
 } rnnc_variant_kind;
@@ -126,6 +127,8 @@ typedef struct rnnc_variant_desc {
     int32_t threads, rows_per_cta, unroll; /* 0 where it has no meaning */
     int64_t shared_bytes;                  /* dynamic shared memory of the run kernel */
     int64_t packed_bytes;                  /* device bytes of the packed recurrent weights */
+    int32_t ctas;         /* of a group that shares the weights; 0: each CTA works alone */
+    int64_t buffer_bytes; /* device bytes of one group, through which its CTAs exchange */
 } rnnc_variant_desc;
 
 /* Device code of one stub: a cubin for each target, PTX of the newest, and the whole source (stub

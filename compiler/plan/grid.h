@@ -1,0 +1,24 @@
+// Numbers of persistent_grid: how many rows and CTAs a group has and what of R lies in registers.
+#ifndef RNNC_PLAN_GRID_H
+#define RNNC_PLAN_GRID_H
+
+#include "plan/plan.h"
+
+typedef struct {
+    int ctas;      ///< of a group
+    int share;     ///< units of a CTA, a multiple of 4
+    int rows;      ///< of the batch, of a group: 8 or 16
+    int ring;      ///< steps of W*x in shared memory
+    int held;      ///< mma fragments of a thread in registers
+    int fragments; ///< all of a thread
+    int replicas;  ///< of each operand buffer
+    int64_t shared_bytes;
+    int64_t packed_bytes; ///< of the recurrent weights
+    int64_t buffer_bytes; ///< of one group's operand buffers
+    double step_us;       ///< estimate, for all rows of the batch
+} GridLayout;
+
+/// The cheapest layout for the context's batch; false where none fits, with `out` the nearest.
+bool grid_layout(const PlanContext *context, GridLayout *out);
+
+#endif

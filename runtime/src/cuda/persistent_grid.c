@@ -1,0 +1,181 @@
+/* Variant persistent_grid, host side: W*x, then one cooperative launch for all steps, in as many
+ * groups of CTAs as the batch needs and the GPU holds at once (templates/cuda/persistent_grid.cu).
+ * The groups' operand buffers and epochs stay from launch to launch. */
+#include "../memory.h"
+#include "layer_weights.h"
+#include "packing.h"
+
+typedef struct {
+    rnnc_layer_weights weights;
+    CUfunction run, pack;
+    CUdeviceptr packed, buffers, epochs, fault;
+    int64_t groups; ///< that are resident at once
+} GridState;
+
+/// RnnRun of templates/cuda/persistent_grid.cu.
+typedef struct {
+    CUdeviceptr input, weights, bias, recurrent_bias, parameter;
+    float *y;
+    float *states[RNNC_STATES_MAX];
+    long long batch, timesteps, y_row_stride, y_step_stride;
+    const int32_t *order;
+    const rnnc_row *rows;
+    const float *recurrent_scale;
+    CUdeviceptr buffers, epochs, fault;
+} RunArguments;
+
+static void destroy(void *memory)
+{
+    GridState *state = memory;
+    if (!state)
+        return;
+    const CUdeviceptr memories[] = {state->packed, state->buffers, state->epochs, state->fault};
+    for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
+        if (memories[i])
+            state->weights.options.cuda->cuMemFree(memories[i]);
+    rnnc_layer_weights_close(&state->weights);
+    rnnc_memory_free(state);
+}
+
+/// Finds the kernels and asks the device how many groups it holds at once.
+static rnnc_status find_kernels(GridState *state, const rnnc_cuda_layer_options *options)
+{
+    const rnnc_cuda_driver *cuda = options->cuda;
+    const rnnc_variant_desc *variant = options->variant;
+    CUdevice device = 0;
+    int ctas = 0, processors = 0;
+    if (cuda->cuModuleGetFunction(&state->run, options->image, "rnn_run") ||
+        cuda->cuModuleGetFunction(&state->pack, options->image, "rnn_pack"))
+        return rnnc_error_set(options->error, RNNC_DEVICE_ERROR,
+                              "layer %s: the image of %s lacks its kernels", options->layer->name,
+                              variant->name);
+    CUresult result = cuda->cuFuncSetAttribute(
+        state->run, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)variant->shared_bytes);
+    if (!result)
+        result = cuda->cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            &ctas, state->run, variant->threads, (size_t)variant->shared_bytes);
+    if (!result)
+        result = cuda->cuCtxGetDevice(&device);
+    if (!result)
+        result = cuda->cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+                                            device);
+    // More than one CTA an SM would share its tensor cores and gain nothing.
+    state->groups = ctas > 0 ? processors / variant->ctas : 0;
+    if (result || state->groups < 1)
+        return rnnc_error_set(options->error, RNNC_UNAVAILABLE,
+                              "layer %s: %d CTAs of %lld bytes of shared memory are not resident "
+                              "at once on the %d SMs of this GPU",
+                              options->layer->name, variant->ctas, (long long)variant->shared_bytes,
+                              processors);
+    return RNNC_OK;
+}
+
+static rnnc_status allocate(GridState *state)
+{
+    const rnnc_cuda_layer_options *options = &state->weights.options;
+    const rnnc_variant_desc *variant = options->variant;
+    const int64_t needed = (options->max_batch + variant->rows_per_cta - 1) / variant->rows_per_cta;
+    const int64_t epochs_bytes = state->groups * (int64_t)sizeof(unsigned);
+    if (state->groups > needed)
+        state->groups = needed;
+    const int64_t buffers_bytes = state->groups * variant->buffer_bytes;
+    rnnc_status status =
+        rnnc_layer_weights_alloc(&state->weights, variant->packed_bytes, &state->packed);
+    if (status == RNNC_OK)
+        status = rnnc_layer_weights_alloc(&state->weights, buffers_bytes, &state->buffers);
+    if (status == RNNC_OK)
+        status = rnnc_layer_weights_alloc(&state->weights, epochs_bytes, &state->epochs);
+    if (status == RNNC_OK)
+        status = rnnc_layer_weights_alloc(&state->weights, sizeof(int), &state->fault);
+    const struct {
+        CUdeviceptr memory;
+        int64_t bytes;
+    } cleared[] = {{state->buffers, buffers_bytes},
+                   {state->epochs, epochs_bytes},
+                   {state->fault, sizeof(int)}};
+    for (size_t i = 0; i < sizeof cleared / sizeof cleared[0] && status == RNNC_OK; i++)
+        status = rnnc_layer_weights_check(&state->weights,
+                                          options->cuda->cuMemsetD8Async(cleared[i].memory, 0,
+                                                                         (size_t)cleared[i].bytes,
+                                                                         options->stream),
+                                          "clearing buffers");
+    return status;
+}
+
+static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_state)
+{
+    *out_state = NULL;
+    GridState *state = rnnc_memory_alloc(sizeof *state);
+    if (!state)
+        return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for a layer");
+    state->weights.options = *options;
+    rnnc_status status = find_kernels(state, options);
+    if (status == RNNC_OK)
+        status = rnnc_layer_weights_open(options, "rnn_input", &state->weights);
+    if (status == RNNC_OK)
+        status = allocate(state);
+    if (status == RNNC_OK)
+        *out_state = state;
+    else
+        destroy(state);
+    return status;
+}
+
+static rnnc_status set_weights(void *memory, const float *const weights[RNNC_WEIGHT_COUNT])
+{
+    GridState *state = memory;
+    rnnc_status status = rnnc_layer_weights_set(&state->weights, weights);
+    return status == RNNC_OK
+               ? rnnc_pack_recurrent(&state->weights, state->pack, weights, state->packed)
+               : status;
+}
+
+static rnnc_status run(void *memory, const rnnc_layer_call *call)
+{
+    GridState *state = memory;
+    const rnnc_layer_weights *weights = &state->weights;
+    const rnnc_cuda_layer_options *options = &weights->options;
+    const rnnc_variant_desc *variant = options->variant;
+    if (call->batch == 0 || call->timesteps == 0)
+        return RNNC_OK;
+    rnnc_status status =
+        rnnc_layer_weights_multiply(weights, call->x, call->batch * call->timesteps);
+    if (status != RNNC_OK)
+        return status;
+    RunArguments run_arguments = {.input = weights->input,
+                                  .weights = state->packed,
+                                  .bias = weights->bias,
+                                  .recurrent_bias = weights->recurrent_bias,
+                                  .parameter = weights->parameter,
+                                  .y = call->y,
+                                  .batch = call->batch,
+                                  .timesteps = call->timesteps,
+                                  .y_row_stride = call->y_row_stride,
+                                  .y_step_stride = call->y_step_stride,
+                                  .order = call->order,
+                                  .rows = call->rows,
+                                  .recurrent_scale = call->recurrent_scale,
+                                  .buffers = state->buffers,
+                                  .epochs = state->epochs,
+                                  .fault = state->fault};
+    for (int32_t i = 0; i < options->layer->state_count; i++)
+        run_arguments.states[i] = call->states[i];
+    void *arguments[] = {&run_arguments};
+    const int64_t needed = (call->batch + variant->rows_per_cta - 1) / variant->rows_per_cta;
+    const int64_t groups = needed < state->groups ? needed : state->groups;
+    return rnnc_layer_weights_check(
+        weights,
+        options->cuda->cuLaunchCooperativeKernel(
+            state->run, (unsigned)(groups * variant->ctas), 1, 1, (unsigned)variant->threads, 1, 1,
+            (unsigned)variant->shared_bytes, options->stream, arguments),
+        "starting the recurrence");
+}
+
+const rnnc_cuda_variant rnnc_cuda_persistent_grid = {
+    .kind = RNNC_VARIANT_PERSISTENT_GRID,
+    .masks = true,
+    .prepare = prepare,
+    .set_weights = set_weights,
+    .run = run,
+    .destroy = destroy,
+};
