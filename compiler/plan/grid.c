@@ -101,7 +101,7 @@ static GridLayout layout_with(const PlanContext *context, int share, int rows)
     layout.held = held_fragments(context, &shapes);
     layout.fragments = (int)shapes.fragments;
     layout.shared_bytes = (int64_t)layout.ring * rows * layer->cell->W.count * share * 4 +
-                          WARPS * shapes.tile_rows * rows * 4 +
+                          2 * WARPS * shapes.tile_rows * rows * 4 +
                           (shapes.fragments - layout.held) * (int64_t)THREADS * FRAGMENT_BYTES;
     layout.packed_bytes = layout.ctas * shapes.fragments * (int64_t)THREADS * FRAGMENT_BYTES;
     layout.buffer_bytes = shapes.buffer_pairs * FRAGMENT_BYTES;

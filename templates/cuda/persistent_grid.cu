@@ -8,7 +8,10 @@
 //     step:  poll own K slice of the operand, straight into          RNN_HELD in registers, the
 //            fragments | mma | partial sums to shared memory |       rest in shared memory
 //            barrier | a thread sums 8 partials of its (unit, row),
-//            pointwise, publishes its operand values, y | W*x of later steps by cp.async
+//            pointwise, sends its operand values | y, W*x of later steps by cp.async
+//
+// There is one barrier a product: partial sums have two buffers, and a slot of the ring that was
+// read in one step is filled again after the barrier of the next.
 //
 // K is cut into 8 slices, one a warp, and a sum is that of the slices in order: the bits of a row
 // do not depend on its place or company. Element k of an operand belongs to slice k / slice, lane
@@ -82,14 +85,14 @@ constexpr __device__ long long rnn_buffer_at(int phase)
         at += 2ll * RNN_REPLICAS * RNN_WARPS * rnn_k_tiles(p) * RNN_ROW_TILES * 32;
     return at;
 }
-/// Floats of the partial sums, the largest of all phases.
+/// Floats of the partial sums, the largest of all phases, twice.
 constexpr __device__ int rnn_partial_floats()
 {
     int most = 0;
     for (int p = 0; p < RNN_PHASE_COUNT; p++)
         if (rnn_phases[p].row_count > 0 && rnn_row_tiles(p) * 16 > most)
             most = rnn_row_tiles(p) * 16;
-    return RNN_WARPS * most * RNN_ROWS;
+    return 2 * RNN_WARPS * most * RNN_ROWS;
 }
 /// (unit, row) pairs of one thread.
 constexpr __device__ int rnn_items()
@@ -134,6 +137,7 @@ struct RnnThread {
     int rows; ///< of this row group that the batch has
     int cta, warp, lane;
     unsigned epoch; ///< of the operands that step 0 reads
+    int turn;       ///< buffer of partial sums that the next product takes
     bool stuck;
     float bias[rnn_item_count][RNN_SOME(RNN_BIASES)];
     float recurrent_bias[rnn_item_count][RNN_SOME(RNN_RECURRENT_BIASES)];
@@ -209,20 +213,48 @@ RNN_INLINE void rnn_receive(RnnThread &self, unsigned epoch,
     }
 }
 
-RNN_INLINE void rnn_multiply_tile(float (&sums)[4], uint4 a, uint4 b)
+/// sums += a * b for all row tiles of R and of the batch at one tile of K.
+template <int Tiles>
+RNN_INLINE void rnn_multiply_tiles(float (&sums)[Tiles][RNN_ROW_TILES][4], const uint4 (&a)[Tiles],
+                                   const uint4 (&b)[RNN_ROW_TILES])
 {
 #if RNN_PRECISION == 0
-    const uint4 high = make_uint4(rnn_tf32_high(a.x), rnn_tf32_high(a.y), rnn_tf32_high(a.z),
-                                  rnn_tf32_high(a.w));
-    const uint4 rest = make_uint4(rnn_tf32_rest(a.x, high.x), rnn_tf32_rest(a.y, high.y),
-                                  rnn_tf32_rest(a.z, high.z), rnn_tf32_rest(a.w, high.w));
-    const unsigned b0 = rnn_tf32_high(b.x), b1 = rnn_tf32_high(b.z);
-    rnn_mma(sums, rest, b0, b1);
-    rnn_mma(sums, high, rnn_tf32_rest(b.x, b0), rnn_tf32_rest(b.z, b1));
-    rnn_mma(sums, high, b0, b1);
+    uint4 high[Tiles], rest[Tiles];
+#pragma unroll
+    for (int m = 0; m < Tiles; m++) {
+        high[m] = make_uint4(rnn_tf32_high(a[m].x), rnn_tf32_high(a[m].y), rnn_tf32_high(a[m].z),
+                             rnn_tf32_high(a[m].w));
+        rest[m] = make_uint4(rnn_tf32_rest(a[m].x, high[m].x), rnn_tf32_rest(a[m].y, high[m].y),
+                             rnn_tf32_rest(a[m].z, high[m].z), rnn_tf32_rest(a[m].w, high[m].w));
+    }
+    uint2 b_high[RNN_ROW_TILES], b_rest[RNN_ROW_TILES];
+#pragma unroll
+    for (int n = 0; n < RNN_ROW_TILES; n++) {
+        b_high[n] = make_uint2(rnn_tf32_high(b[n].x), rnn_tf32_high(b[n].z));
+        b_rest[n] = make_uint2(rnn_tf32_rest(b[n].x, b_high[n].x),
+                               rnn_tf32_rest(b[n].z, b_high[n].y));
+    }
+#pragma unroll
+    for (int term = 0; term < 3; term++)
+#pragma unroll
+        for (int m = 0; m < Tiles; m++)
+#pragma unroll
+            for (int n = 0; n < RNN_ROW_TILES; n++)
+                rnn_mma(sums[m][n], term == 0 ? rest[m] : high[m],
+                        term == 1 ? b_rest[n].x : b_high[n].x,
+                        term == 1 ? b_rest[n].y : b_high[n].y);
 #else
-    rnn_mma(sums, a, b.x, b.z);
+#pragma unroll
+    for (int m = 0; m < Tiles; m++)
+#pragma unroll
+        for (int n = 0; n < RNN_ROW_TILES; n++)
+            rnn_mma(sums[m][n], a[m], b[n].x, b[n].z);
 #endif
+}
+
+RNN_INLINE float *rnn_partials(const RnnThread &self)
+{
+    return self.partials + self.turn * (rnn_partial_floats() / 2);
 }
 
 /// This warp's part of the product of `Phase`, to the partial sums [warp][16 * tiles][RNN_ROWS].
@@ -234,17 +266,17 @@ template <int Phase> RNN_INLINE void rnn_multiply(RnnThread &self, unsigned epoc
     float sums[row_tiles][RNN_ROW_TILES][4] = {};
     rnn_receive<Phase>(self, epoch, operand);
 #pragma unroll
-    for (int j = 0; j < tiles; j++)
+    for (int j = 0; j < tiles; j++) {
+        uint4 a[row_tiles];
 #pragma unroll
         for (int m = 0; m < row_tiles; m++) {
             const int i = first + j * row_tiles + m;
-            const uint4 a = i < rnn_held ? self.weights[i < rnn_held ? i : 0]
-                                         : self.rest[(i - rnn_held) * RNN_THREADS];
-#pragma unroll
-            for (int n = 0; n < RNN_ROW_TILES; n++)
-                rnn_multiply_tile(sums[m][n], a, operand[j][n]);
+            a[m] = i < rnn_held ? self.weights[i < rnn_held ? i : 0]
+                                : self.rest[(i - rnn_held) * RNN_THREADS];
         }
-    float *to = self.partials + (self.warp * row_tiles * 16 + self.lane / 4) * RNN_ROWS +
+        rnn_multiply_tiles<row_tiles>(sums, a, operand[j]);
+    }
+    float *to = rnn_partials(self) + (self.warp * row_tiles * 16 + self.lane / 4) * RNN_ROWS +
                 self.lane % 4 * 2;
 #pragma unroll
     for (int m = 0; m < row_tiles; m++)
@@ -325,10 +357,24 @@ template <int Reader> RNN_INLINE void rnn_publish_initial(const RnnRun &run, con
     }
 }
 
+/// W*x of the step, from its slot of the ring.
+RNN_INLINE void rnn_load_input(const RnnThread &self, long long step,
+                               float (&input)[rnn_item_count][RNN_SOME(RNN_GATES)])
+{
+    const float *slot = self.ring + (int)(step % RNN_RING) * rnn_ring_floats;
+#pragma unroll
+    for (int i = 0; i < rnn_item_count; i++) {
+        const int unit = rnn_item_unit(i) < RNN_SHARE ? rnn_item_unit(i) : 0;
+#pragma unroll
+        for (int g = 0; g < RNN_GATES; g++)
+            input[i][g] = slot[(rnn_item_row() * RNN_GATES + g) * RNN_SHARE + unit];
+    }
+}
+
 /// Phases Phase, Phase + 1, ... of step `step`.
 template <int Phase>
 RNN_INLINE void rnn_run_phases(const RnnRun &run, RnnThread &self,
-                               const float (&input)[rnn_item_count][RNN_SOME(RNN_GATES)],
+                               float (&input)[rnn_item_count][RNN_SOME(RNN_GATES)],
                                float (&carries)[rnn_item_count][RNN_SOME(RNN_CARRIES)],
                                float (&next)[rnn_item_count][RNN_SOME(RNN_STATES)], long long step,
                                bool last)
@@ -337,12 +383,17 @@ RNN_INLINE void rnn_run_phases(const RnnRun &run, RnnThread &self,
         constexpr RnnPhase phase = rnn_phases[Phase];
         constexpr int share = rnn_share(phase.size);
         const unsigned epoch = self.epoch + (unsigned)step;
-        if constexpr (phase.row_count > 0) {
-            if constexpr (Phase > 0)
-                __syncthreads(); // the partial sums of the phase before are read
+        if constexpr (phase.row_count > 0)
             rnn_multiply<Phase>(self, epoch);
+        if constexpr (Phase == 0)
+            rnn_copy_wait<RNN_RING - 2>();
+        if constexpr (Phase == 0 || phase.row_count > 0)
             __syncthreads();
-        }
+        if constexpr (Phase == 0)
+            rnn_load_input(self, step, input);
+        const float *partials = rnn_partials(self) + rnn_item_row();
+        if constexpr (phase.row_count > 0)
+            self.turn ^= 1;
 #pragma unroll
         for (int i = 0; i < rnn_item_count; i++) {
             const int unit = rnn_item_unit(i);
@@ -353,10 +404,9 @@ RNN_INLINE void rnn_run_phases(const RnnRun &run, RnnThread &self,
                     for (int w = 0; w < RNN_WARPS; w++)
 #pragma unroll
                         for (int g = 0; g < phase.row_count; g++)
-                            product[g] += self.partials[((w * rnn_row_tiles(Phase) * 16) +
-                                                         g * share + unit) *
-                                                            RNN_ROWS +
-                                                        rnn_item_row()];
+                            product[g] += partials[(w * rnn_row_tiles(Phase) * 16 + g * share +
+                                                    unit) *
+                                                   RNN_ROWS];
             float carries_out[RNN_SOME(RNN_CARRIES)];
 #pragma unroll
             for (int c = 0; c < RNN_SOME(RNN_CARRIES); c++)
@@ -416,23 +466,14 @@ RNN_INLINE void rnn_fetch(const RnnRun &run, const RnnThread &self, long long st
 /// One step of a row group.
 RNN_INLINE void rnn_step(const RnnRun &run, RnnThread &self, long long step, long long steps)
 {
-    rnn_copy_wait<RNN_RING - 2>();
-    __syncthreads();
     float input[rnn_item_count][RNN_SOME(RNN_GATES)];
     float carries[rnn_item_count][RNN_SOME(RNN_CARRIES)] = {};
     float next[rnn_item_count][RNN_SOME(RNN_STATES)];
-    const float *slot = self.ring + (int)(step % RNN_RING) * rnn_ring_floats;
 #pragma unroll
-    for (int i = 0; i < rnn_item_count; i++) {
-        const int unit = rnn_item_unit(i) < RNN_SHARE ? rnn_item_unit(i) : 0;
-#pragma unroll
-        for (int g = 0; g < RNN_GATES; g++)
-            input[i][g] = slot[(rnn_item_row() * RNN_GATES + g) * RNN_SHARE + unit];
+    for (int i = 0; i < rnn_item_count; i++)
 #pragma unroll
         for (int s = 0; s < RNN_STATES; s++)
             next[i][s] = self.state[i][s];
-    }
-    rnn_fetch(run, self, step + RNN_RING - 1, steps);
     rnn_run_phases<0>(run, self, input, carries, next, step, step + 1 == steps);
     const long long row = self.first_row + rnn_item_row();
 #pragma unroll
@@ -450,6 +491,7 @@ RNN_INLINE void rnn_step(const RnnRun &run, RnnThread &self, long long step, lon
         for (int s = 0; s < RNN_STATES; s++)
             self.state[i][s] = next[i][s];
     }
+    rnn_fetch(run, self, step + RNN_RING - 1, steps);
 }
 
 /// Loads or stores the states of the row group's items.
@@ -478,6 +520,7 @@ RNN_INLINE void rnn_begin(const RnnRun &run, RnnThread &self)
     self.warp = threadIdx.x / 32;
     self.lane = threadIdx.x % 32;
     self.stuck = false;
+    self.turn = 0;
     self.ring = (float *)rnn_shared;
     self.partials = self.ring + RNN_RING * rnn_ring_floats;
     uint4 *rest = (uint4 *)(self.partials + rnn_partial_floats()) + threadIdx.x;
