@@ -223,10 +223,10 @@ static void print_variants(Arena *arena, Text *out, const HostModule *module, in
         const Choice *choice = &plan->choices[i];
         text_addf(out, "    {%s, \"%s\", ", kinds[choice->variant->kind], choice->variant->name);
         print_string(out, choice->reason);
-        text_addf(out, ", %d, %d, %d, %d, %lld, %lld, %d, %lld},\n", image_of_choice(module, index, i),
-                  choice->threads, choice->rows_per_cta, choice->unroll,
-                  (long long)choice->shared_bytes, (long long)choice->packed_bytes, choice->ctas,
-                  (long long)choice->buffer_bytes);
+        text_addf(out, ", %d, %d, %d, %d, %lld, %lld, %d, %lld},\n",
+                  image_of_choice(module, index, i), choice->threads, choice->rows_per_cta,
+                  choice->unroll, (long long)choice->shared_bytes, (long long)choice->packed_bytes,
+                  choice->ctas, (long long)choice->buffer_bytes);
     }
     text_add(out, "};\n");
     CudnnDescription cudnn;

@@ -12,8 +12,10 @@ static void print_choice(const Choice *choice, Text *out)
         {"threads", choice->threads},
         {"rows_per_cta", choice->rows_per_cta},
         {"unroll", choice->unroll},
+        {"ctas", choice->ctas},
         {"shared_bytes", choice->shared_bytes},
         {"packed_bytes", choice->packed_bytes},
+        {"buffer_bytes", choice->buffer_bytes},
         {"memory_bytes", choice->memory_bytes},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)

@@ -20,8 +20,12 @@
 //     buffer [parity][replica][slice][tile][8 rows][row, q: 32 lanes] of 16 bytes
 //
 // A buffer is written again two epochs later. By then every CTA has read it: it published the epoch
-// between only after its barrier, and that is what the writer has waited for. Epochs go on from
-// launch to launch (`epochs`, one a group), so buffers are never cleared.
+// between only after its barrier, and that is what the writer has waited for (rnn_is_ordered says
+// for which cells). Epochs go on from launch to launch (`epochs`, one a group), so buffers are
+// never cleared. A wait that lasts some seconds ends with a fault for the host and states of NaN.
+//
+// With an order (masks, lengths), times go through a ring of their own, twice as far ahead: a copy
+// of W*x finds its time in shared memory. A row that is through sends the state that it keeps.
 //
 // In float32 each product is three of tf32 (high*high + high*rest + rest*high), with an error of
 // about 2^-21 of the largest term: within float32's bound, at the tensor cores' speed.
@@ -34,15 +38,16 @@
 #include "cuda/cell.cuh"
 #include "cuda/input_product.cuh"
 #include "cuda/prim/async.cuh"
+#include "cuda/prim/mma.cuh"
 #include "cuda/prim/packet.cuh"
 
 #ifndef RNN_CTAS
-#define RNN_CTAS 4      // of a group
-#define RNN_SHARE 16    // units of a CTA
-#define RNN_ROWS 8      // of the batch, of a group
-#define RNN_RING 4      // steps of W*x ahead
-#define RNN_HELD 32     // fragments of a thread in registers
-#define RNN_REPLICAS 1  // of each operand buffer
+#define RNN_CTAS 4     // of a group
+#define RNN_SHARE 16   // units of a CTA
+#define RNN_ROWS 8     // of the batch, of a group
+#define RNN_RING 4     // steps of W*x ahead
+#define RNN_HELD 32    // fragments of a thread in registers
+#define RNN_REPLICAS 1 // of each operand buffer
 #endif
 
 enum {
@@ -51,7 +56,8 @@ enum {
     RNN_WORD = RNN_PRECISION >= 2 ? 2 : 1, // elements of a word
     RNN_TILE_K = 8 * RNN_WORD,
     RNN_ROW_TILES = RNN_ROWS / 8,
-    RNN_POLLS_MAX = 1 << 22 // some seconds
+    RNN_TIMES = 2 * RNN_RING, // steps whose times are in shared memory
+    RNN_POLLS_MAX = 1 << 22   // some seconds
 };
 
 /// Units of one CTA in a phase: of H, or in proportion of P.
@@ -104,12 +110,54 @@ constexpr __device__ int rnn_items()
     return (most * RNN_ROWS + RNN_THREADS - 1) / RNN_THREADS;
 }
 
+/// Length of R's operands, the same in all its phases; 0: no product with R.
+constexpr __device__ int rnn_scaled_size()
+{
+    int size = 0;
+    for (int p = 0; p < RNN_PHASE_COUNT; p++)
+        if (rnn_phases[p].row_count > 0 && rnn_phases[p].matrix == RNN_MATRIX_R)
+            size = rnn_phases[p].operand_size;
+    return size;
+}
+/// The phase that makes the operand of `reader`, and whether every CTA sends a part of it.
+constexpr __device__ int rnn_sender(int reader)
+{
+    int sender = 0;
+    while (sender + 1 < RNN_PHASE_COUNT && !rnn_feeds(sender, reader))
+        sender++;
+    return sender;
+}
+constexpr __device__ bool rnn_all_send(int reader)
+{
+    const int size = rnn_phases[reader].operand_size;
+    return rnn_phases[reader].row_count > 0 && (RNN_CTAS - 1) * rnn_share(size) < size;
+}
+/// Whether all CTAs have multiplied a buffer when any fills it again, two epochs later: it has
+/// received something that each of them sent after that product.
+constexpr __device__ bool rnn_is_ordered()
+{
+    for (int reader = 0; reader < RNN_PHASE_COUNT; reader++) {
+        bool waits = rnn_phases[reader].row_count == 0;
+        for (int p = 0; p < RNN_PHASE_COUNT; p++) {
+            const bool sent_after = !rnn_phases[p].operand_is_state || rnn_sender(p) >= reader;
+            const bool received = p <= rnn_sender(reader);
+            if (rnn_all_send(p))
+                waits = waits || (rnn_phases[reader].operand_is_state ? received && sent_after
+                                                                      : received || sent_after);
+        }
+        if (!waits)
+            return false;
+    }
+    return true;
+}
+
 constexpr int rnn_fragment_count = rnn_first_fragment(RNN_PHASE_COUNT);
 constexpr int rnn_held = RNN_HELD < rnn_fragment_count ? RNN_HELD : rnn_fragment_count;
 constexpr int rnn_item_count = rnn_items();
 constexpr int rnn_ring_floats = RNN_ROWS * RNN_GATES * RNN_SHARE; // of one step
 static_assert(RNN_ROWS % 8 == 0 && RNN_SHARE % 4 == 0, "tiles of rows and units");
 static_assert(RNN_NORMS == 0, "a mean needs all units of a row");
+static_assert(rnn_is_ordered(), "a buffer may be written before all have read it");
 
 /// What the run kernel is given; all device memory.
 struct RnnRun {
@@ -124,7 +172,8 @@ struct RnnRun {
     const float *recurrent_scale; ///< [B, operand of R]; NULL: none
     uint4 *buffers;               ///< [group][rnn_buffer_at(RNN_PHASE_COUNT)]
     unsigned *epochs;             ///< [group]: the last one used
-    int *fault;                   ///< set where a wait has run out
+    int *fault;                   ///< kind and three numbers; memory of the host's
+    int fault_kind, layer;        ///< what goes there where a wait has run out
 };
 
 /// What one thread keeps over all steps of a row group.
@@ -132,6 +181,7 @@ struct RnnThread {
     uint4 weights[RNN_SOME(rnn_held)];
     const uint4 *rest; ///< its further fragments in shared memory, RNN_THREADS apart
     float *partials, *ring;
+    int *times; ///< [RNN_TIMES][RNN_ROWS], with an order
     uint4 *buffers;
     long long first_row;
     int rows; ///< of this row group that the batch has
@@ -143,7 +193,8 @@ struct RnnThread {
     float recurrent_bias[rnn_item_count][RNN_SOME(RNN_RECURRENT_BIASES)];
     float parameter[rnn_item_count][RNN_SOME(RNN_PARAMETERS)];
     float state[rnn_item_count][RNN_SOME(RNN_STATES)];
-    int steps[rnn_item_count];
+    float scale[rnn_item_count]; ///< of the item's value in R's operands
+    int steps, last;             ///< of the items' row
 };
 
 /// The item's unit within the CTA, and its row within the group.
@@ -163,7 +214,8 @@ RNN_INLINE long long rnn_pair_at(int parity, int replica, int slice, int tile, i
     return rnn_buffer_at(Phase) +
            ((((long long)parity * RNN_REPLICAS + replica) * RNN_WARPS + slice) *
                 rnn_k_tiles(Phase) +
-            tile) * RNN_ROW_TILES * 32 +
+            tile) *
+               RNN_ROW_TILES * 32 +
            row_tile * 32;
 }
 
@@ -181,12 +233,13 @@ RNN_INLINE void rnn_receive(RnnThread &self, unsigned epoch,
     for (int j = 0; j < tiles; j++)
 #pragma unroll
         for (int n = 0; n < RNN_ROW_TILES; n++) {
-            // What never comes is there already, as zeros: rows beyond the batch, elements beyond K.
+            // What never comes is there already, as zeros: rows beyond the batch, elements beyond
+            // K.
             const int k = first + j * 2 * RNN_WORD;
             const bool no_row = n * 8 + self.lane / 4 >= self.rows;
-            operand[j][n] = make_uint4(0, no_row || (!full && k >= size) ? epoch : epoch - 1, 0,
-                                       no_row || (!full && k + RNN_WORD >= size) ? epoch
-                                                                                 : epoch - 1);
+            operand[j][n] =
+                make_uint4(0, no_row || (!full && k >= size) ? epoch : epoch - 1, 0,
+                           no_row || (!full && k + RNN_WORD >= size) ? epoch : epoch - 1);
         }
     bool waiting = !self.stuck;
     for (int polls = 0; waiting; polls++) {
@@ -213,42 +266,57 @@ RNN_INLINE void rnn_receive(RnnThread &self, unsigned epoch,
     }
 }
 
+/// An operand of float32 as two of tf32. `finite` is `high` where that is finite, else 0, and so is
+/// `rest`: an infinity counts once and is no NaN.
+struct RnnSplit {
+    unsigned high, finite, rest;
+};
+RNN_INLINE RnnSplit rnn_split(unsigned x)
+{
+    RnnSplit split = {rnn_tf32_high(x)};
+    const bool is_finite = (split.high & 0x7f800000) != 0x7f800000;
+    split.finite = is_finite ? split.high : 0;
+    split.rest = is_finite ? rnn_tf32_rest(x, split.high) : 0;
+    return split;
+}
+
 /// sums += a * b for all row tiles of R and of the batch at one tile of K.
 template <int Tiles>
 RNN_INLINE void rnn_multiply_tiles(float (&sums)[Tiles][RNN_ROW_TILES][4], const uint4 (&a)[Tiles],
                                    const uint4 (&b)[RNN_ROW_TILES])
 {
 #if RNN_PRECISION == 0
-    uint4 high[Tiles], rest[Tiles];
+    unsigned high[Tiles][4], rest[Tiles][4];
 #pragma unroll
     for (int m = 0; m < Tiles; m++) {
-        high[m] = make_uint4(rnn_tf32_high(a[m].x), rnn_tf32_high(a[m].y), rnn_tf32_high(a[m].z),
-                             rnn_tf32_high(a[m].w));
-        rest[m] = make_uint4(rnn_tf32_rest(a[m].x, high[m].x), rnn_tf32_rest(a[m].y, high[m].y),
-                             rnn_tf32_rest(a[m].z, high[m].z), rnn_tf32_rest(a[m].w, high[m].w));
+        const unsigned words[4] = {a[m].x, a[m].y, a[m].z, a[m].w};
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            high[m][i] = rnn_tf32_high(words[i]);
+            rest[m][i] = rnn_tf32_rest(words[i], high[m][i]);
+        }
     }
-    uint2 b_high[RNN_ROW_TILES], b_rest[RNN_ROW_TILES];
 #pragma unroll
     for (int n = 0; n < RNN_ROW_TILES; n++) {
-        b_high[n] = make_uint2(rnn_tf32_high(b[n].x), rnn_tf32_high(b[n].z));
-        b_rest[n] = make_uint2(rnn_tf32_rest(b[n].x, b_high[n].x),
-                               rnn_tf32_rest(b[n].z, b_high[n].y));
-    }
-#pragma unroll
-    for (int term = 0; term < 3; term++)
+        const RnnSplit x = rnn_split(b[n].x), z = rnn_split(b[n].z);
 #pragma unroll
         for (int m = 0; m < Tiles; m++)
+            rnn_mma(sums[m][n], rest[m], x.finite, z.finite);
 #pragma unroll
-            for (int n = 0; n < RNN_ROW_TILES; n++)
-                rnn_mma(sums[m][n], term == 0 ? rest[m] : high[m],
-                        term == 1 ? b_rest[n].x : b_high[n].x,
-                        term == 1 ? b_rest[n].y : b_high[n].y);
+        for (int m = 0; m < Tiles; m++)
+            rnn_mma(sums[m][n], high[m], x.rest, z.rest);
+#pragma unroll
+        for (int m = 0; m < Tiles; m++)
+            rnn_mma(sums[m][n], high[m], x.high, z.high);
+    }
 #else
 #pragma unroll
-    for (int m = 0; m < Tiles; m++)
+    for (int m = 0; m < Tiles; m++) {
+        const unsigned words[4] = {a[m].x, a[m].y, a[m].z, a[m].w};
 #pragma unroll
         for (int n = 0; n < RNN_ROW_TILES; n++)
-            rnn_mma(sums[m][n], a[m], b[n].x, b[n].z);
+            rnn_mma(sums[m][n], words, b[n].x, b[n].z);
+    }
 #endif
 }
 
@@ -291,8 +359,7 @@ template <int Phase> RNN_INLINE void rnn_multiply(RnnThread &self, unsigned epoc
 /// Sends `value` of the item's unit, an operand of `Reader`, to all CTAs of the group. All threads
 /// of a warp call it: words of 16-bit values are put together by neighbours.
 template <int Reader>
-RNN_INLINE void rnn_send(const RnnRun &run, const RnnThread &self, int item, float value,
-                         unsigned epoch)
+RNN_INLINE void rnn_send(const RnnThread &self, int item, float value, unsigned epoch)
 {
     constexpr RnnPhase reader = rnn_phases[Reader];
     constexpr int tiles = rnn_k_tiles(Reader), share = rnn_share(reader.operand_size);
@@ -300,8 +367,8 @@ RNN_INLINE void rnn_send(const RnnRun &run, const RnnThread &self, int item, flo
     const int k = self.cta * share + unit;
     const bool owned = unit < share && k < reader.operand_size && row < self.rows;
 #if RNN_RECURRENT_DROPOUT
-    if (reader.matrix == RNN_MATRIX_R && owned)
-        value *= run.recurrent_scale[(self.first_row + row) * reader.operand_size + k];
+    if (reader.matrix == RNN_MATRIX_R)
+        value *= self.scale[item];
 #endif
 #if RNN_PRECISION >= 2
     const unsigned mine = owned ? rnn_narrow(value) : 0;
@@ -319,8 +386,7 @@ RNN_INLINE void rnn_send(const RnnRun &run, const RnnThread &self, int item, flo
     const long long pair =
         rnn_pair_at<Reader>(epoch & 1, 0, slice, at / (2 * RNN_WORD), row / 8) + row % 8 * 4 + q;
     char *to = (char *)(self.buffers + pair) + at % (2 * RNN_WORD) / RNN_WORD * 8;
-    constexpr long long replica_bytes =
-        16ll * RNN_WARPS * tiles * RNN_ROW_TILES * 32;
+    constexpr long long replica_bytes = 16ll * RNN_WARPS * tiles * RNN_ROW_TILES * 32;
 #pragma unroll
     for (int replica = 0; replica < RNN_REPLICAS; replica++)
         rnn_packet_store(to + replica * replica_bytes, word, epoch);
@@ -329,31 +395,31 @@ RNN_INLINE void rnn_send(const RnnRun &run, const RnnThread &self, int item, flo
 /// Sends what phase Phase has made and phase Reader multiplies, for all Readers from this one on.
 /// A state is for the next epoch, a carry for this one.
 template <int Phase, int Reader>
-RNN_INLINE void rnn_publish(const RnnRun &run, const RnnThread &self, int item,
-                            const float *states, const float *carries, unsigned epoch, bool last)
+RNN_INLINE void rnn_publish(const RnnThread &self, int item, const float *states,
+                            const float *carries, unsigned epoch, bool last)
 {
     if constexpr (Reader < RNN_PHASE_COUNT) {
         if constexpr (rnn_feeds(Phase, Reader)) {
             constexpr RnnPhase reader = rnn_phases[Reader];
             if (!reader.operand_is_state)
-                rnn_send<Reader>(run, self, item, carries[reader.operand], epoch);
+                rnn_send<Reader>(self, item, carries[reader.operand], epoch);
             else if (!last)
-                rnn_send<Reader>(run, self, item, states[reader.operand], epoch + 1);
+                rnn_send<Reader>(self, item, states[reader.operand], epoch + 1);
         }
-        rnn_publish<Phase, Reader + 1>(run, self, item, states, carries, epoch, last);
+        rnn_publish<Phase, Reader + 1>(self, item, states, carries, epoch, last);
     }
 }
 
 /// Sends the initial operands.
-template <int Reader> RNN_INLINE void rnn_publish_initial(const RnnRun &run, const RnnThread &self)
+template <int Reader> RNN_INLINE void rnn_publish_initial(const RnnThread &self)
 {
     if constexpr (Reader < RNN_PHASE_COUNT) {
         constexpr RnnPhase reader = rnn_phases[Reader];
         if constexpr (reader.row_count > 0 && reader.operand_is_state)
 #pragma unroll
             for (int i = 0; i < rnn_item_count; i++)
-                rnn_send<Reader>(run, self, i, self.state[i][reader.operand], self.epoch);
-        rnn_publish_initial<Reader + 1>(run, self);
+                rnn_send<Reader>(self, i, self.state[i][reader.operand], self.epoch);
+        rnn_publish_initial<Reader + 1>(self);
     }
 }
 
@@ -373,8 +439,7 @@ RNN_INLINE void rnn_load_input(const RnnThread &self, long long step,
 
 /// Phases Phase, Phase + 1, ... of step `step`.
 template <int Phase>
-RNN_INLINE void rnn_run_phases(const RnnRun &run, RnnThread &self,
-                               float (&input)[rnn_item_count][RNN_SOME(RNN_GATES)],
+RNN_INLINE void rnn_run_phases(RnnThread &self, float (&input)[rnn_item_count][RNN_SOME(RNN_GATES)],
                                float (&carries)[rnn_item_count][RNN_SOME(RNN_CARRIES)],
                                float (&next)[rnn_item_count][RNN_SOME(RNN_STATES)], long long step,
                                bool last)
@@ -404,39 +469,50 @@ RNN_INLINE void rnn_run_phases(const RnnRun &run, RnnThread &self,
                     for (int w = 0; w < RNN_WARPS; w++)
 #pragma unroll
                         for (int g = 0; g < phase.row_count; g++)
-                            product[g] += partials[(w * rnn_row_tiles(Phase) * 16 + g * share +
-                                                    unit) *
-                                                   RNN_ROWS];
+                            product[g] +=
+                                partials[(w * rnn_row_tiles(Phase) * 16 + g * share + unit) *
+                                         RNN_ROWS];
             float carries_out[RNN_SOME(RNN_CARRIES)];
 #pragma unroll
             for (int c = 0; c < RNN_SOME(RNN_CARRIES); c++)
                 carries_out[c] = carries[i][c];
             rnn_pointwise<Phase>(input[i], product, self.bias[i], self.recurrent_bias[i],
-                                 self.parameter[i], self.state[i], carries[i], nullptr,
-                                 carries_out, next[i]);
+                                 self.parameter[i], self.state[i], carries[i], nullptr, carries_out,
+                                 next[i]);
 #pragma unroll
             for (int c = 0; c < RNN_SOME(RNN_CARRIES); c++)
                 carries[i][c] = carries_out[c];
-            if (step >= self.steps[i])
+            if (step >= self.steps)
 #pragma unroll
                 for (int s = 0; s < RNN_STATES; s++)
                     next[i][s] = self.state[i][s];
-            rnn_publish<Phase, 0>(run, self, i, next[i], carries[i], epoch, last);
+            rnn_publish<Phase, 0>(self, i, next[i], carries[i], epoch, last);
         }
-        rnn_run_phases<Phase + 1>(run, self, input, carries, next, step, last);
+        rnn_run_phases<Phase + 1>(self, input, carries, next, step, last);
     }
 }
 
-/// The time of step `step` of a row.
-RNN_INLINE long long rnn_time(const RnnRun &run, long long row, long long step)
+/// The time of step `step` of row `row` of the group, which takes that step.
+RNN_INLINE long long rnn_time(const RnnRun &run, const RnnThread &self, int row, long long step)
 {
     if (run.order)
-        return run.order[row * run.timesteps + step];
+        return self.times[(int)(step % RNN_TIMES) * RNN_ROWS + row];
     return RNN_REVERSED ? run.timesteps - 1 - step : step;
 }
 
-/// Starts the copy of W*x of `step` for this CTA's units into its slot; rows that have no such step
-/// copy nothing. An empty group beyond the end.
+/// Starts the copy of the rows' times of `step` into their slot; 0 for rows that are through.
+RNN_INLINE void rnn_fetch_times(const RnnRun &run, const RnnThread &self, long long step,
+                                long long steps)
+{
+    const int row = threadIdx.x;
+    if (run.order && row < self.rows && step < steps)
+        rnn_copy4_or_zero(self.times + (int)(step % RNN_TIMES) * RNN_ROWS + row,
+                          run.order + (self.first_row + row) * run.timesteps + step,
+                          step < self.steps);
+}
+
+/// Starts the copy of W*x of `step` for this CTA's units into its slot; any values for rows that
+/// are through. An empty group beyond the end.
 RNN_INLINE void rnn_fetch(const RnnRun &run, const RnnThread &self, long long step, long long steps)
 {
     constexpr int wide = RNN_UNITS % 4 == 0 ? 4 : 1; // floats of a copy
@@ -446,20 +522,19 @@ RNN_INLINE void rnn_fetch(const RnnRun &run, const RnnThread &self, long long st
         for (int i = threadIdx.x; i < RNN_ROWS * RNN_GATES * copies; i += RNN_THREADS) {
             const int unit = i % copies * wide, gate = i / copies % RNN_GATES;
             const int row = i / (copies * RNN_GATES);
-            const long long of_batch = self.first_row + row;
-            if (row >= self.rows || self.cta * RNN_SHARE + unit >= RNN_UNITS ||
-                (run.rows && step >= run.rows[of_batch].steps))
-                continue;
-            const float *from =
-                run.input + (of_batch * run.timesteps + rnn_time(run, of_batch, step)) *
-                                RNN_INPUT_STRIDE +
-                gate * RNN_UNITS + self.cta * RNN_SHARE + unit;
+            const bool wanted = row < self.rows && self.cta * RNN_SHARE + unit < RNN_UNITS;
+            const long long line = (self.first_row + row) * run.timesteps +
+                                   (wanted ? rnn_time(run, self, row, step) : 0);
+            const float *from = wanted ? run.input + line * RNN_INPUT_STRIDE + gate * RNN_UNITS +
+                                             self.cta * RNN_SHARE + unit
+                                       : run.input;
             float *to = slot + (row * RNN_GATES + gate) * RNN_SHARE + unit;
             if (wide == 4)
-                rnn_copy16(to, from);
+                rnn_copy16_or_zero(to, from, wanted);
             else
-                rnn_copy4(to, from);
+                rnn_copy4_or_zero(to, from, wanted);
         }
+    rnn_fetch_times(run, self, step + RNN_RING, steps);
     rnn_copy_commit();
 }
 
@@ -474,19 +549,18 @@ RNN_INLINE void rnn_step(const RnnRun &run, RnnThread &self, long long step, lon
 #pragma unroll
         for (int s = 0; s < RNN_STATES; s++)
             next[i][s] = self.state[i][s];
-    rnn_run_phases<0>(run, self, input, carries, next, step, step + 1 == steps);
-    const long long row = self.first_row + rnn_item_row();
+    rnn_run_phases<0>(self, input, carries, next, step, step + 1 == steps);
+    const bool writes = step < self.steps && (RNN_SEQUENCE_OUT || step + 1 == self.steps);
+    const long long time =
+        RNN_SEQUENCE_OUT && writes ? rnn_time(run, self, rnn_item_row(), step) : 0;
+    float *y = run.y + (self.first_row + rnn_item_row()) * run.y_row_stride +
+               (RNN_SEQUENCE_OUT && RNN_GO_BACKWARDS ? self.last - time : time) * run.y_step_stride;
 #pragma unroll
     for (int i = 0; i < rnn_item_count; i++) {
         const int unit = rnn_item_unit(i), share = rnn_share(RNN_OUTPUTS);
         const int output = self.cta * share + unit;
-        if (step < self.steps[i] && unit < share && output < RNN_OUTPUTS &&
-            (RNN_SEQUENCE_OUT || step + 1 == self.steps[i])) {
-            const long long time = RNN_SEQUENCE_OUT ? rnn_time(run, row, step) : 0;
-            const long long last = run.rows ? run.rows[row].last : run.timesteps - 1;
-            const long long at = RNN_SEQUENCE_OUT && RNN_GO_BACKWARDS ? last - time : time;
-            run.y[row * run.y_row_stride + at * run.y_step_stride + output] = next[i][0];
-        }
+        if (writes && unit < share && output < RNN_OUTPUTS)
+            y[output] = next[i][0];
 #pragma unroll
         for (int s = 0; s < RNN_STATES; s++)
             self.state[i][s] = next[i][s];
@@ -524,10 +598,11 @@ RNN_INLINE void rnn_begin(const RnnRun &run, RnnThread &self)
     self.ring = (float *)rnn_shared;
     self.partials = self.ring + RNN_RING * rnn_ring_floats;
     uint4 *rest = (uint4 *)(self.partials + rnn_partial_floats()) + threadIdx.x;
+    self.times = (int *)(rest - threadIdx.x + (rnn_fragment_count - rnn_held) * RNN_THREADS);
     self.rest = rest;
     self.buffers = run.buffers + blockIdx.x / RNN_CTAS * rnn_buffer_at(RNN_PHASE_COUNT);
-    const uint4 *from = run.weights + (long long)self.cta * rnn_fragment_count * RNN_THREADS +
-                        threadIdx.x;
+    const uint4 *from =
+        run.weights + (long long)self.cta * rnn_fragment_count * RNN_THREADS + threadIdx.x;
 #pragma unroll
     for (int i = 0; i < rnn_held; i++)
         self.weights[i] = rnn_load_once(from + i * RNN_THREADS);
@@ -546,37 +621,49 @@ RNN_INLINE void rnn_begin(const RnnRun &run, RnnThread &self)
             self.parameter[i][g] =
                 owned && run.parameter ? run.parameter[g * RNN_UNITS + unit] : 0.0f;
     }
-    for (int i = threadIdx.x; i < RNN_RING * rnn_ring_floats; i += RNN_THREADS)
-        self.ring[i] = 0.0f;
 }
 
-/// The most steps of the group's rows; the items' own go to self.steps.
-RNN_INLINE long long rnn_count_steps(const RnnRun &run, RnnThread &self)
+/// The most steps of the group's rows; those of the thread's own row, and the factors of what it
+/// sends, go to `self`.
+RNN_INLINE long long rnn_begin_rows(const RnnRun &run, RnnThread &self)
 {
-    long long most = 0;
-    for (int row = 0; row < self.rows; row++) {
-        const long long steps =
-            run.rows ? run.rows[self.first_row + row].steps : run.timesteps;
+    const bool has_row = rnn_item_row() < self.rows;
+    const long long own = self.first_row + rnn_item_row();
+    long long most = run.rows ? 0 : run.timesteps;
+    for (int row = 0; run.rows && row < self.rows; row++) {
+        const int steps = run.rows[self.first_row + row].steps;
         most = steps > most ? steps : most;
     }
+    self.steps = has_row ? run.rows ? run.rows[own].steps : (int)run.timesteps : 0;
+    self.last = run.rows && has_row ? run.rows[own].last : (int)run.timesteps - 1;
 #pragma unroll
-    for (int i = 0; i < rnn_item_count; i++)
-        self.steps[i] = rnn_item_row() >= self.rows ? 0
-                        : run.rows ? run.rows[self.first_row + rnn_item_row()].steps
-                                   : (int)run.timesteps;
+    for (int i = 0; i < rnn_item_count; i++) {
+        constexpr int size = rnn_scaled_size(), share = rnn_share(size);
+        const int unit = self.cta * share + rnn_item_unit(i);
+        const bool scaled = RNN_RECURRENT_DROPOUT && run.recurrent_scale && has_row &&
+                            rnn_item_unit(i) < share && unit < size;
+        self.scale[i] = scaled ? run.recurrent_scale[own * size + unit] : 1.0f;
+    }
     return most;
 }
 
 RNN_INLINE void rnn_run_rows(const RnnRun &run, RnnThread &self)
 {
-    const long long steps = rnn_count_steps(run, self);
+    const long long steps = rnn_begin_rows(run, self);
     if (steps == 0)
         return;
     rnn_exchange_states(run, self, false);
-    __syncthreads(); // the ring is clear, or its last slot read
+    __syncthreads(); // the rings' last slots are read
+    for (int t = 0; t < RNN_RING && run.order; t++)
+        rnn_fetch_times(run, self, t, steps);
+    if (run.order) {
+        rnn_copy_commit();
+        rnn_copy_wait<0>();
+        __syncthreads();
+    }
     for (int t = 0; t < RNN_RING - 1; t++)
         rnn_fetch(run, self, t, steps);
-    rnn_publish_initial<0>(run, self);
+    rnn_publish_initial<0>(self);
 #pragma unroll 1
     for (long long step = 0; step < steps; step++) {
 #pragma unroll
@@ -587,6 +674,15 @@ RNN_INLINE void rnn_run_rows(const RnnRun &run, RnnThread &self)
     rnn_copy_wait<0>();
     rnn_exchange_states(run, self, true);
     self.epoch += (unsigned)steps;
+}
+
+/// Tells the host that a wait has run out, where it has no fault to read yet.
+RNN_INLINE void rnn_report(const RnnRun &run)
+{
+    if (*(volatile int *)run.fault || atomicCAS(run.fault, 0, run.fault_kind))
+        return;
+    run.fault[3] = run.layer;
+    __threadfence_system();
 }
 
 extern "C" __global__ void __launch_bounds__(RNN_THREADS, 1) rnn_run(const RnnRun run)
@@ -605,7 +701,7 @@ extern "C" __global__ void __launch_bounds__(RNN_THREADS, 1) rnn_run(const RnnRu
     if (self.cta == 0 && threadIdx.x == 0)
         run.epochs[group] = self.epoch - 1;
     if (self.stuck)
-        *run.fault = 1;
+        rnn_report(run);
 }
 
 /// Packs canonical R [gates*H, K] and P [P, H] into [cta][fragment][thread], with zeros beyond the
@@ -636,8 +732,7 @@ extern "C" __global__ void rnn_pack(const float *R, const float *P, uint4 *packe
                 if (gate < of.row_count && unit < of.size && k + e < of.operand_size)
                     w[e] = (of.matrix == RNN_MATRIX_P
                                 ? P
-                                : R)[((long long)of.rows[gate] * of.size + unit) *
-                                         of.operand_size +
+                                : R)[((long long)of.rows[gate] * of.size + unit) * of.operand_size +
                                      k + e];
 #if RNN_PRECISION >= 2
             words[i] = rnn_narrow(w[0]) | (unsigned)rnn_narrow(w[1]) << 16;

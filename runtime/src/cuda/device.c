@@ -182,6 +182,7 @@ static rnnc_status prepare(rnnc_device *device, int index, const rnnc_cuda_varia
                                        .layer = layer,
                                        .variant = variant,
                                        .detail = detail,
+                                       .fault = rnnc_cuda_sequence_record(device->sequence),
                                        .max_batch = device->options.max_batch,
                                        .max_timesteps =
                                            layer->sequence_in ? device->options.max_timesteps : 1,

@@ -4,11 +4,12 @@
 #include "../memory.h"
 #include "layer_weights.h"
 #include "packing.h"
+#include "sequence.h"
 
 typedef struct {
     rnnc_layer_weights weights;
     CUfunction run, pack;
-    CUdeviceptr packed, buffers, epochs, fault;
+    CUdeviceptr packed, buffers, epochs;
     int64_t groups; ///< that are resident at once
 } GridState;
 
@@ -22,6 +23,7 @@ typedef struct {
     const rnnc_row *rows;
     const float *recurrent_scale;
     CUdeviceptr buffers, epochs, fault;
+    int fault_kind, layer;
 } RunArguments;
 
 static void destroy(void *memory)
@@ -29,12 +31,20 @@ static void destroy(void *memory)
     GridState *state = memory;
     if (!state)
         return;
-    const CUdeviceptr memories[] = {state->packed, state->buffers, state->epochs, state->fault};
+    const CUdeviceptr memories[] = {state->packed, state->buffers, state->epochs};
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
         if (memories[i])
             state->weights.options.cuda->cuMemFree(memories[i]);
     rnnc_layer_weights_close(&state->weights);
     rnnc_memory_free(state);
+}
+
+/// Whether the layer runs at the same time as another.
+static bool has_neighbour(const rnnc_cuda_layer_options *options)
+{
+    const rnnc_module_desc *module = options->module;
+    return options->layer->beside ||
+           (options->layer + 1 < module->layers + module->layer_count && options->layer[1].beside);
 }
 
 /// Finds the kernels and asks the device how many groups it holds at once.
@@ -59,8 +69,11 @@ static rnnc_status find_kernels(GridState *state, const rnnc_cuda_layer_options 
     if (!result)
         result = cuda->cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
                                             device);
-    // More than one CTA an SM would share its tensor cores and gain nothing.
+    // More than one CTA an SM would share its tensor cores and gain nothing. A layer that runs
+    // beside another leaves it half of the GPU, where half holds a group.
     state->groups = ctas > 0 ? processors / variant->ctas : 0;
+    if (has_neighbour(options) && state->groups > 1)
+        state->groups /= 2;
     if (result || state->groups < 1)
         return rnnc_error_set(options->error, RNNC_UNAVAILABLE,
                               "layer %s: %d CTAs of %lld bytes of shared memory are not resident "
@@ -70,35 +83,22 @@ static rnnc_status find_kernels(GridState *state, const rnnc_cuda_layer_options 
     return RNNC_OK;
 }
 
+/// Buffers and epochs begin as zeros: no packet of epoch 1 has arrived.
 static rnnc_status allocate(GridState *state)
 {
     const rnnc_cuda_layer_options *options = &state->weights.options;
     const rnnc_variant_desc *variant = options->variant;
     const int64_t needed = (options->max_batch + variant->rows_per_cta - 1) / variant->rows_per_cta;
-    const int64_t epochs_bytes = state->groups * (int64_t)sizeof(unsigned);
     if (state->groups > needed)
-        state->groups = needed;
-    const int64_t buffers_bytes = state->groups * variant->buffer_bytes;
+        state->groups = needed > 0 ? needed : 1;
     rnnc_status status =
         rnnc_layer_weights_alloc(&state->weights, variant->packed_bytes, &state->packed);
     if (status == RNNC_OK)
-        status = rnnc_layer_weights_alloc(&state->weights, buffers_bytes, &state->buffers);
+        status = rnnc_layer_weights_alloc(&state->weights, state->groups * variant->buffer_bytes,
+                                          &state->buffers);
     if (status == RNNC_OK)
-        status = rnnc_layer_weights_alloc(&state->weights, epochs_bytes, &state->epochs);
-    if (status == RNNC_OK)
-        status = rnnc_layer_weights_alloc(&state->weights, sizeof(int), &state->fault);
-    const struct {
-        CUdeviceptr memory;
-        int64_t bytes;
-    } cleared[] = {{state->buffers, buffers_bytes},
-                   {state->epochs, epochs_bytes},
-                   {state->fault, sizeof(int)}};
-    for (size_t i = 0; i < sizeof cleared / sizeof cleared[0] && status == RNNC_OK; i++)
-        status = rnnc_layer_weights_check(&state->weights,
-                                          options->cuda->cuMemsetD8Async(cleared[i].memory, 0,
-                                                                         (size_t)cleared[i].bytes,
-                                                                         options->stream),
-                                          "clearing buffers");
+        status = rnnc_layer_weights_alloc(
+            &state->weights, state->groups * (int64_t)sizeof(unsigned), &state->epochs);
     return status;
 }
 
@@ -111,7 +111,7 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
     state->weights.options = *options;
     rnnc_status status = find_kernels(state, options);
     if (status == RNNC_OK)
-        status = rnnc_layer_weights_open(options, "rnn_input", &state->weights);
+        status = rnnc_layer_weights_open(options, &state->weights);
     if (status == RNNC_OK)
         status = allocate(state);
     if (status == RNNC_OK)
@@ -138,8 +138,7 @@ static rnnc_status run(void *memory, const rnnc_layer_call *call)
     const rnnc_variant_desc *variant = options->variant;
     if (call->batch == 0 || call->timesteps == 0)
         return RNNC_OK;
-    rnnc_status status =
-        rnnc_layer_weights_multiply(weights, call->x, call->batch * call->timesteps);
+    rnnc_status status = rnnc_layer_weights_multiply(weights, call);
     if (status != RNNC_OK)
         return status;
     RunArguments run_arguments = {.input = weights->input,
@@ -157,7 +156,9 @@ static rnnc_status run(void *memory, const rnnc_layer_call *call)
                                   .recurrent_scale = call->recurrent_scale,
                                   .buffers = state->buffers,
                                   .epochs = state->epochs,
-                                  .fault = state->fault};
+                                  .fault = options->fault,
+                                  .fault_kind = RNNC_CUDA_FAULT_STUCK,
+                                  .layer = (int)(options->layer - options->module->layers)};
     for (int32_t i = 0; i < options->layer->state_count; i++)
         run_arguments.states[i] = call->states[i];
     void *arguments[] = {&run_arguments};

@@ -1,10 +1,8 @@
 /* Variants unrolled and persistent_cta, host side: W*x, then one launch for all steps
- * with a CTA a batch row (templates/cuda/recurrence.cuh). R is packed on the device by the image's
- * own kernel, so that only the generated code knows the layout. */
+ * with a CTA a batch row (templates/cuda/recurrence.cuh). */
 #include "../memory.h"
 #include "layer_weights.h"
-
-enum { PACK_BLOCKS = 64, PACK_THREADS = 256 };
+#include "packing.h"
 
 typedef struct {
     rnnc_layer_weights weights;
@@ -79,47 +77,13 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
     return status;
 }
 
-/// Elements of a weight tensor; 0 where the layer has none.
-static int64_t tensor_count(const rnnc_cuda_layer_options *options, rnnc_weight_kind kind)
-{
-    const int32_t tensor = options->layer->weights[kind];
-    if (tensor < 0)
-        return 0;
-    const rnnc_tensor_info *info = &options->module->tensors[tensor].info;
-    int64_t count = 1;
-    for (int32_t i = 0; i < info->ndim; i++)
-        count *= info->dims[i];
-    return count;
-}
-
 static rnnc_status set_weights(void *memory, const float *const weights[RNNC_WEIGHT_COUNT])
 {
     ResidentState *state = memory;
-    const rnnc_cuda_layer_options *options = &state->weights.options;
-    CUdeviceptr R = 0, P = 0;
     rnnc_status status = rnnc_layer_weights_set(&state->weights, weights);
     if (status != RNNC_OK || !state->packed)
         return status;
-    if (weights[RNNC_WEIGHT_R])
-        status = rnnc_layer_weights_upload(&state->weights, weights[RNNC_WEIGHT_R],
-                                           tensor_count(options, RNNC_WEIGHT_R), &R);
-    if (status == RNNC_OK && weights[RNNC_WEIGHT_P])
-        status = rnnc_layer_weights_upload(&state->weights, weights[RNNC_WEIGHT_P],
-                                           tensor_count(options, RNNC_WEIGHT_P), &P);
-    if (status == RNNC_OK) {
-        void *arguments[] = {&R, &P, &state->packed};
-        CUresult result =
-            options->cuda->cuLaunchKernel(state->pack, PACK_BLOCKS, 1, 1, PACK_THREADS, 1, 1, 0,
-                                          options->stream, arguments, NULL);
-        if (!result)
-            result = options->cuda->cuStreamSynchronize(options->stream);
-        status = rnnc_layer_weights_check(&state->weights, result, "packing weights");
-    }
-    if (R)
-        options->cuda->cuMemFree(R);
-    if (P)
-        options->cuda->cuMemFree(P);
-    return status;
+    return rnnc_pack_recurrent(&state->weights, state->pack, weights, state->packed);
 }
 
 static rnnc_status run(void *memory, const rnnc_layer_call *call)

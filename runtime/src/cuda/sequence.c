@@ -162,7 +162,7 @@ rnnc_status rnnc_cuda_sequence_open(const rnnc_cuda_sequence_options *options,
                        options->cuda->cuModuleGetFunction(&sequence->kernels[i], options->image,
                                                           kernel_names[i]),
                        kernel_names[i]);
-    if (options->image && status == RNNC_OK)
+    if (status == RNNC_OK)
         status = open_fault(sequence);
     if (options->image && status == RNNC_OK)
         status = open_scales(sequence);
@@ -390,6 +390,11 @@ rnnc_status rnnc_cuda_sequence_run(rnnc_cuda_sequence *sequence, const rnnc_laye
     return start(sequence, stream, MERGE, B * T * width, arguments);
 }
 
+CUdeviceptr rnnc_cuda_sequence_record(const rnnc_cuda_sequence *sequence)
+{
+    return sequence->device_fault;
+}
+
 rnnc_status rnnc_cuda_sequence_fault(rnnc_cuda_sequence *sequence)
 {
     rnnc_error *error = sequence->options.error;
@@ -406,6 +411,12 @@ rnnc_status rnnc_cuda_sequence_fault(rnnc_cuda_sequence *sequence)
         return rnnc_error_set(error, RNNC_INVALID_ARGUMENT,
                               "mask: row %d, step %d is %d, expected 0 or 1", fault.row, fault.step,
                               fault.value);
+    if (fault.kind == RNNC_CUDA_FAULT_STUCK)
+        return rnnc_error_set(error, RNNC_DEVICE_ERROR,
+                              "layer %s: the CTAs of its recurrence waited for each other in vain; "
+                              "its outputs are not right. Take another variant (stepwise needs no "
+                              "CTAs at once)",
+                              module->layers[fault.value].name);
     int32_t embedding = 0;
     while (embedding + 1 < module->layer_count &&
            module->layers[embedding].kind != RNNC_LAYER_EMBEDDING)

@@ -2,8 +2,8 @@
  * steps, the outputs that no step writes, dropout's draws, and the layers that are no more than
  * that (dropout, masking, merge). Kernels: templates/cuda/sequence.cu, one image a module. Values
  * of the caller's that cannot be (a length beyond T, a mask byte of 7, a token outside the
- * vocabulary) are found by the kernels and told by rnnc_cuda_sequence_fault. Nothing here but open
- * and set_masking allocates or synchronises. */
+ * vocabulary) are found by the kernels and told by rnnc_cuda_sequence_fault, and so are waits of a
+ * recurrence that have run out. Nothing here but open and set_masking allocates or synchronises. */
 #ifndef RNNC_CUDA_SEQUENCE_H
 #define RNNC_CUDA_SEQUENCE_H
 
@@ -18,7 +18,7 @@ typedef struct {
     const rnnc_cuda_driver *cuda;
     CUstream stream; /* the session's */
     const rnnc_module_desc *module;
-    CUmodule image; /* NULL: the module needs none of this */
+    CUmodule image; /* NULL: the module needs nothing of this but the record of faults */
     int64_t max_batch, max_timesteps;
     rnnc_error *error;
 } rnnc_cuda_sequence_options;
@@ -54,8 +54,16 @@ void rnnc_cuda_sequence_passed(rnnc_cuda_sequence *sequence, const rnnc_layer_ca
 /* Runs a layer of kind dropout, masking or merge. */
 rnnc_status rnnc_cuda_sequence_run(rnnc_cuda_sequence *sequence, const rnnc_layer_call *call);
 
-/* RNNC_INVALID_ARGUMENT with words for the first fault since the last call, once the stream has
- * been waited for; RNNC_OK where there is none. */
+/* The record of the first fault: int32 kind (0: none yet), row, step and value, which kernels write
+ * and the host reads. */
+CUdeviceptr rnnc_cuda_sequence_record(const rnnc_cuda_sequence *sequence);
+
+/* The kind of a recurrence whose CTAs waited for each other in vain; `value` is its layer. */
+enum { RNNC_CUDA_FAULT_STUCK = 4 };
+
+/* Words for the first fault since the last call, once the stream has been waited for:
+ * RNNC_INVALID_ARGUMENT for the caller's values, RNNC_DEVICE_ERROR for a wait that has run out.
+ * RNNC_OK where there is none. */
 rnnc_status rnnc_cuda_sequence_fault(rnnc_cuda_sequence *sequence);
 
 #endif

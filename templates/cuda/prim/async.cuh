@@ -59,10 +59,23 @@ static __device__ __forceinline__ uint2 rnn_load_once(const uint2 *from)
     return v;
 }
 
+static __device__ __forceinline__ uint4 rnn_load_once(const uint4 *from)
+{
+    uint4 v;
+    asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from));
+    return v;
+}
+
 /// Makes a value opaque once a step, so that what is computed from it stays inside the loop.
 static __device__ __forceinline__ void rnn_keep(float4 &v)
 {
     asm volatile("" : "+f"(v.x), "+f"(v.y), "+f"(v.z), "+f"(v.w));
+}
+static __device__ __forceinline__ void rnn_keep(uint4 &v)
+{
+    asm volatile("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w));
 }
 static __device__ __forceinline__ void rnn_keep(uint2 &v)
 {

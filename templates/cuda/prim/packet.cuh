@@ -1,5 +1,5 @@
-// PTX wrappers: packets that cross the chip through L2, and the products that take them. A packet
-// is 8 bytes, a word and its epoch, read and written as one: the word says by its epoch that it has
+// PTX wrappers: packets that cross the chip through L2, and float32 as two of tf32. A packet is 8
+// bytes, a word and its epoch, read and written as one: the word says by its epoch that it has
 // arrived, so there is no flag, no fence and no barrier between the CTAs of a grid.
 #ifndef RNN_PRIM_PACKET_CUH
 #define RNN_PRIM_PACKET_CUH
@@ -20,24 +20,6 @@ static __device__ __forceinline__ uint4 rnn_packet_load2(const void *from)
                  : "l"(from)
                  : "memory");
     return make_uint4((unsigned)a, (unsigned)(a >> 32), (unsigned)b, (unsigned)(b >> 32));
-}
-
-/// sums [16, 8] += a [16, k] * b [k, 8], one fragment of a warp each; k is 16 in 16 bits, 8 in tf32
-/// (PTX ISA, "Warp-level matrix fragment for mma.m16n8k16" and "m16n8k8").
-static __device__ __forceinline__ void rnn_mma(float (&sums)[4], uint4 a, unsigned b0, unsigned b1)
-{
-#if RNN_PRECISION == 3
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-#elif RNN_PRECISION == 2
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-#else
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
-                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-#endif
-                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
 /// What tf32 leaves of a float32: x = rounded + rest, with 21 or more bits of x in the two.
