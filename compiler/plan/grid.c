@@ -110,47 +110,6 @@ static GridLayout layout_with(const PlanContext *context, int share, int rows)
     return layout;
 }
 
-/// The phase that makes the operand of phase `reader`.
-static int sender_of(const Cell *cell, int reader)
-{
-    const CellPhase *phase = &cell->phases[reader];
-    if (!phase->operand_is_state)
-        return cell->carries[phase->operand].first_phase;
-    for (int p = 0; p < cell->phase_count; p++)
-        for (int s = 0; s < cell->phases[p].state_count; s++)
-            if (cell->phases[p].states[s] == phase->operand)
-                return p;
-    return 0;
-}
-
-static bool all_send(const Layer *layer, const GridLayout *layout, int reader)
-{
-    const CellPhase *phase = &layer->cell->phases[reader];
-    return phase->row_count > 0 &&
-           (layout->ctas - 1) * share_of(layer, layout, phase->operand_domain) <
-               layer_domain_size(layer, phase->operand_domain);
-}
-
-int grid_unordered_phase(const Layer *layer, const GridLayout *layout)
-{
-    const Cell *cell = layer->cell;
-    for (int reader = 0; reader < cell->phase_count; reader++) {
-        const CellPhase *phase = &cell->phases[reader];
-        bool waits = phase->row_count == 0;
-        for (int p = 0; p < cell->phase_count; p++) {
-            if (!all_send(layer, layout, p))
-                continue;
-            const bool received = p <= sender_of(cell, reader);
-            const bool sent_after =
-                !cell->phases[p].operand_is_state || sender_of(cell, p) >= reader;
-            waits |= phase->operand_is_state ? received && sent_after : received || sent_after;
-        }
-        if (!waits)
-            return reader;
-    }
-    return -1;
-}
-
 bool grid_layout(const PlanContext *context, GridLayout *out)
 {
     bool found = false;

@@ -21,8 +21,4 @@ typedef struct {
 /// The cheapest layout for the context's batch; false where none fits, with `out` the nearest.
 bool grid_layout(const PlanContext *context, GridLayout *out);
 
-/// A phase whose operand some CTA could send while another still multiplies that of two steps
-/// before, since nothing in between makes it wait (rnn_is_ordered of the skeleton); -1: none.
-int grid_unordered_phase(const Layer *layer, const GridLayout *layout);
-
 #endif

@@ -33,12 +33,6 @@ static void check(Arena *arena, const PlanContext *context, Reasons *reasons)
                    (long long)layer->units, layout.ctas, (long long)(layout.shared_bytes / 1024),
                    context->device->name, context->device->sm_count,
                    (long long)(context->device->shared_bytes_per_cta / 1024));
-    else if (grid_unordered_phase(layer, &layout) >= 0)
-        reason_add(
-            arena, reasons, layer->spec->cell.span,
-            "cell '%s': what phase %d multiplies is made without waiting for all CTAs, which "
-            "may still read its last values",
-            cell->name, grid_unordered_phase(layer, &layout));
 }
 
 static void estimate(Arena *arena, const PlanContext *context, Choice *choice)
