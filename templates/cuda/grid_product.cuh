@@ -12,8 +12,7 @@
 // A buffer is written again two epochs later. By then every CTA has read it: it published the epoch
 // between only after its barrier, and that is what the writer has waited for.
 //
-// In float32 each product is three of tf32 (high*high + high*rest + rest*high), with an error of
-// about 2^-21 of the largest term: within float32's bound, at the tensor cores' speed.
+// In float32 each product is three of tf32 (prim/mma.cuh).
 #ifndef RNN_GRID_PRODUCT_CUH
 #define RNN_GRID_PRODUCT_CUH
 
@@ -227,57 +226,47 @@ RNN_INLINE void rnn_receive(RnnThread &self, unsigned epoch,
     }
 }
 
-/// An operand of float32 as two of tf32. `finite` is `high` where that is finite, else 0, and so is
-/// `rest`: an infinity counts once and is no NaN.
-struct RnnSplit {
-    unsigned high, finite, rest;
-};
-RNN_INLINE RnnSplit rnn_split(unsigned x)
+/// The bits of a tf32 number where that is finite, else 0: what multiplies the rest of a weight, so
+/// that an infinite operand counts once.
+RNN_INLINE unsigned rnn_finite(unsigned high)
 {
-    RnnSplit split = {rnn_tf32_high(x)};
-    const bool is_finite = (split.high & 0x7f800000) != 0x7f800000;
-    split.finite = is_finite ? split.high : 0;
-    split.rest = is_finite ? rnn_tf32_rest(x, split.high) : 0;
-    return split;
+    return (high & 0x7f800000) == 0x7f800000 ? 0 : high;
 }
 
-/// sums += a * b for all row tiles of R and of the batch at one tile of K.
+/// sums += a * b for all row tiles of R and of the batch at one tile of K. In float32 the three
+/// products of a pair of tiles stand apart, so that none waits for the one before.
 template <int Tiles>
-RNN_INLINE void rnn_multiply_tiles(float (&sums)[Tiles][RNN_ROW_TILES][4], const uint4 (&a)[Tiles],
-                                   const uint4 (&b)[RNN_ROW_TILES])
+RNN_INLINE void rnn_multiply_tiles(float (&sums)[Tiles][RNN_ROW_TILES][4],
+                                   const unsigned (&a)[Tiles][4], const uint4 (&b)[RNN_ROW_TILES])
 {
 #if RNN_PRECISION == 0
-    unsigned high[Tiles][4], rest[Tiles][4];
+    unsigned high[Tiles][4], low[Tiles][4];
 #pragma unroll
-    for (int m = 0; m < Tiles; m++) {
-        const unsigned words[4] = {a[m].x, a[m].y, a[m].z, a[m].w};
+    for (int m = 0; m < Tiles; m++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            high[m][i] = rnn_tf32_high(words[i]);
-            rest[m][i] = rnn_tf32_rest(words[i], high[m][i]);
+            high[m][i] = rnn_high(a[m][i]);
+            low[m][i] = rnn_low(a[m][i]);
         }
-    }
 #pragma unroll
     for (int n = 0; n < RNN_ROW_TILES; n++) {
-        const RnnSplit x = rnn_split(b[n].x), z = rnn_split(b[n].z);
+        const unsigned x = rnn_high(b[n].x), z = rnn_high(b[n].z);
 #pragma unroll
         for (int m = 0; m < Tiles; m++)
-            rnn_mma(sums[m][n], rest[m], x.finite, z.finite);
+            rnn_mma_once(sums[m][n], low[m], rnn_finite(x), rnn_finite(z));
 #pragma unroll
         for (int m = 0; m < Tiles; m++)
-            rnn_mma(sums[m][n], high[m], x.rest, z.rest);
+            rnn_mma_once(sums[m][n], high[m], rnn_low(b[n].x), rnn_low(b[n].z));
 #pragma unroll
         for (int m = 0; m < Tiles; m++)
-            rnn_mma(sums[m][n], high[m], x.high, z.high);
+            rnn_mma_once(sums[m][n], high[m], x, z);
     }
 #else
 #pragma unroll
-    for (int m = 0; m < Tiles; m++) {
-        const unsigned words[4] = {a[m].x, a[m].y, a[m].z, a[m].w};
+    for (int m = 0; m < Tiles; m++)
 #pragma unroll
         for (int n = 0; n < RNN_ROW_TILES; n++)
-            rnn_mma(sums[m][n], words, b[n].x, b[n].z);
-    }
+            rnn_mma(sums[m][n], a[m], b[n].x, b[n].z);
 #endif
 }
 
@@ -296,12 +285,13 @@ template <int Phase> RNN_INLINE void rnn_multiply(RnnThread &self, unsigned epoc
     rnn_receive<Phase>(self, epoch, operand);
 #pragma unroll
     for (int j = 0; j < tiles; j++) {
-        uint4 a[row_tiles];
+        unsigned a[row_tiles][4];
 #pragma unroll
         for (int m = 0; m < row_tiles; m++) {
             const int i = first + j * row_tiles + m;
-            a[m] = i < rnn_held ? self.weights[i < rnn_held ? i : 0]
-                                : self.rest[(i - rnn_held) * RNN_THREADS];
+            const uint4 w = i < rnn_held ? self.weights[i < rnn_held ? i : 0]
+                                         : self.rest[(i - rnn_held) * RNN_THREADS];
+            a[m][0] = w.x, a[m][1] = w.y, a[m][2] = w.z, a[m][3] = w.w;
         }
         rnn_multiply_tiles<row_tiles>(sums, a, operand[j]);
     }

@@ -210,6 +210,52 @@ START_TEST(unroll_puts_unrolled_first)
 }
 END_TEST
 
+static const char large_spec[] = "rnnc: 1\n"
+                                 "name: large\n"
+                                 "input: {features: 8, batch: 64, timesteps: 100}\n"
+                                 "layers:\n"
+                                 "  - {cell: lstm, units: %d%s}\n";
+
+static const LayerPlan *plan_large(Planned *planned, int units, const char *keys)
+{
+    char text[512];
+    snprintf(text, sizeof text, large_spec, units, keys);
+    *planned = with_compile(text, "precision: float16");
+    return &must_plan(planned, "all")->layers[0];
+}
+
+static const char *refusal_of(const LayerPlan *layer, const char *name)
+{
+    for (int i = 0; i < layer->refusal_count; i++)
+        if (text_equal(layer->refusals[i].variant->name, name))
+            return layer->refusals[i].reasons.items[0].text;
+    return "";
+}
+
+START_TEST(a_grid_shares_r_where_it_fits_the_sms)
+{
+    Planned planned;
+    const LayerPlan *layer = plan_large(&planned, 2048, ""); // R is 33.5 MB
+    ck_assert(holds(layer, "persistent_grid"));
+    for (int i = 0; i < layer->choice_count; i++) {
+        const Choice *choice = &layer->choices[i];
+        if (!text_equal(choice->variant->name, "persistent_grid"))
+            continue;
+        ck_assert_int_le(choice->ctas, 132);
+        ck_assert_int_ge(choice->packed_bytes, 4ll * 2048 * 2048 * 2);
+        ck_assert_int_le(choice->shared_bytes, 232448);
+    }
+    arena_destroy(planned.arena);
+    layer = plan_large(&planned, 4096, ""); // 134 MB; the registers and shared memory have 64
+    assert_contains(refusal_of(layer, "persistent_grid"), "units: 4096 (");
+    assert_contains(refusal_of(layer, "persistent_grid"), "H200 has 132 SMs of 227 KB)");
+    arena_destroy(planned.arena);
+    layer = plan_large(&planned, 512, ", heads: 4");
+    assert_contains(refusal_of(layer, "persistent_grid"), "heads: 4 (");
+    arena_destroy(planned.arena);
+}
+END_TEST
+
 START_TEST(explain_names_the_key)
 {
     Planned planned = with_compile(leaky_spec, "variant: auto");
@@ -264,6 +310,7 @@ int main(void)
     tcase_add_test(tests, cudnn_require_keeps_it_alone);
     tcase_add_test(tests, cudnn_require_makes_criteria_errors);
     tcase_add_test(tests, unroll_puts_unrolled_first);
+    tcase_add_test(tests, a_grid_shares_r_where_it_fits_the_sms);
     tcase_add_test(tests, explain_names_the_key);
     tcase_add_test(tests, plan_text_is_the_same_each_time);
     suite_add_tcase(suite, tests);

@@ -1,6 +1,6 @@
-// PTX wrappers: packets that cross the chip through L2, and float32 as two of tf32. A packet is 8
-// bytes, a word and its epoch, read and written as one: the word says by its epoch that it has
-// arrived, so there is no flag, no fence and no barrier between the CTAs of a grid.
+// PTX wrappers: packets that cross the chip through L2. A packet is 8 bytes, a word and its epoch,
+// read and written as one: the word says by its epoch that it has arrived, so there is no flag, no
+// fence and no barrier between the CTAs of a grid.
 #ifndef RNN_PRIM_PACKET_CUH
 #define RNN_PRIM_PACKET_CUH
 
@@ -20,18 +20,6 @@ static __device__ __forceinline__ uint4 rnn_packet_load2(const void *from)
                  : "l"(from)
                  : "memory");
     return make_uint4((unsigned)a, (unsigned)(a >> 32), (unsigned)b, (unsigned)(b >> 32));
-}
-
-/// What tf32 leaves of a float32: x = rounded + rest, with 21 or more bits of x in the two.
-static __device__ __forceinline__ unsigned rnn_tf32_high(unsigned x)
-{
-    unsigned bits;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(__uint_as_float(x)));
-    return bits;
-}
-static __device__ __forceinline__ unsigned rnn_tf32_rest(unsigned x, unsigned high)
-{
-    return __float_as_uint(__uint_as_float(x) - __uint_as_float(high));
 }
 
 #endif
