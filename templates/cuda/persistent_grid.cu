@@ -27,7 +27,6 @@
 //
 //     nvcc -std=c++17 -arch=sm_90 -Itemplates -Xptxas -v -cubin templates/cuda/persistent_grid.cu
 #include "cuda/grid_product.cuh"
-#include "cuda/input_product.cuh"
 #include "cuda/prim/async.cuh"
 
 enum { RNN_TIMES = 2 * RNN_RING }; // steps whose times are in shared memory

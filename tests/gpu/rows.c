@@ -13,7 +13,7 @@
 
 #include "rnnc/rnnc.h"
 
-static const char *const variants[] = {"stepwise", "unrolled", "persistent_cta"};
+static const char *const variants[] = {"stepwise", "unrolled", "persistent_cta", "persistent_grid"};
 static const int64_t rows_alone[] = {0, 63, 64, 301, 599};
 enum { BATCH = 600, TIMESTEPS = 4, FEATURES = 37, OUTPUTS = 67, EXIT_SKIPPED = 77 };
 enum { X_ROW = TIMESTEPS * FEATURES, Y_ROW = TIMESTEPS * OUTPUTS };

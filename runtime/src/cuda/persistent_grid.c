@@ -130,6 +130,15 @@ static rnnc_status set_weights(void *memory, const float *const weights[RNNC_WEI
                : status;
 }
 
+/// Of a run: as many groups as its rows need, or as there are at once.
+static int64_t ctas(const void *memory, int64_t batch)
+{
+    const GridState *state = memory;
+    const rnnc_variant_desc *variant = state->weights.options.variant;
+    const int64_t needed = (batch + variant->rows_per_cta - 1) / variant->rows_per_cta;
+    return (needed < state->groups ? needed : state->groups) * variant->ctas;
+}
+
 static rnnc_status run(void *memory, const rnnc_layer_call *call)
 {
     GridState *state = memory;
@@ -162,13 +171,11 @@ static rnnc_status run(void *memory, const rnnc_layer_call *call)
     for (int32_t i = 0; i < options->layer->state_count; i++)
         run_arguments.states[i] = call->states[i];
     void *arguments[] = {&run_arguments};
-    const int64_t needed = (call->batch + variant->rows_per_cta - 1) / variant->rows_per_cta;
-    const int64_t groups = needed < state->groups ? needed : state->groups;
     return rnnc_layer_weights_check(
         weights,
         options->cuda->cuLaunchCooperativeKernel(
-            state->run, (unsigned)(groups * variant->ctas), 1, 1, (unsigned)variant->threads, 1, 1,
-            (unsigned)variant->shared_bytes, options->stream, arguments),
+            state->run, (unsigned)ctas(state, call->batch), 1, 1, (unsigned)variant->threads, 1, 1,
+            (unsigned)variant->shared_bytes, (CUstream)call->stream, arguments),
         "starting the recurrence");
 }
 
@@ -178,5 +185,6 @@ const rnnc_cuda_variant rnnc_cuda_persistent_grid = {
     .prepare = prepare,
     .set_weights = set_weights,
     .run = run,
+    .ctas = ctas,
     .destroy = destroy,
 };

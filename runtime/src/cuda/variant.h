@@ -19,8 +19,8 @@ typedef struct {
     const char *detail;               /* behind the colon of a forced variant's name; NULL: none */
     CUmodule image;                   /* the variant's device code, loaded; NULL: it has none */
     CUmodule
-        layer_image; /* what the layer's variants share, or all of a layer without any; or NULL */
-    CUdeviceptr fault;                /* the record of rnnc_cuda_sequence_record */
+        layer_image;   /* what the layer's variants share, or all of a layer without any; or NULL */
+    CUdeviceptr fault; /* the record of rnnc_cuda_sequence_record */
     int64_t max_batch, max_timesteps;
     rnnc_error *error;
 } rnnc_cuda_layer_options;
