@@ -15,6 +15,9 @@ void report_text_summary(Arena *arena, const BenchReport *report, Text *out);
 /// The whole as JSON; docs/bench.md has the schema.
 void report_json(Arena *arena, const BenchReport *report, Text *out);
 
+/// One self-contained page with charts.
+void report_html(Arena *arena, const BenchReport *report, Text *out);
+
 /// Reads what report_json wrote. Adds E0809 and returns false where it is something else.
 bool report_read_json(Arena *arena, Diags *diags, const char *path, BenchReport *out);
 

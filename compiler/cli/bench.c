@@ -42,7 +42,7 @@ static bool read_list(CliCall *call, const char *option, const int64_t **out, in
 /// What the reports are written to is tried before anything is measured.
 static bool files_writable(CliCall *call)
 {
-    static const char *const options[] = {"json"};
+    static const char *const options[] = {"json", "html"};
     bool good = true;
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         const char *path = cli_value(call, options[i]);
@@ -89,6 +89,7 @@ static void take_case(void *context, const BenchReport *report)
     fputs(text_string(&text), stdout);
     fflush(stdout);
     write_report(call, "json", report, report_json);
+    write_report(call, "html", report, report_html);
 }
 
 static bool read_options(CliCall *call, BenchOptions *out)
@@ -147,6 +148,7 @@ static bool read_results(CliCall *call, BenchReport *out)
         report_text_case(call->arena, &out->cases[i], &text);
     fputs(text_string(&text), stdout);
     write_report(call, "json", out, report_json);
+    write_report(call, "html", out, report_html);
     return true;
 }
 

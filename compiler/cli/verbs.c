@@ -65,6 +65,7 @@ static const CliOption bench_options[] = {
     {"compile", 0, false, NULL, "only compile a suite's modules into --modules DIR"},
     {"seconds", 0, false, "N", "begin no case of a suite after N seconds"},
     {"json", 0, false, "FILE", "write all numbers; docs/bench.md has the schema"},
+    {"html", 0, false, "FILE", "write a page with charts"},
     {0},
 };
 
@@ -96,7 +97,7 @@ const CliVerb cli_verbs[] = {
      "  rnnc bench model.so --device cuda:0 --variants unrolled,cudnn:persist_static\n"
      "  rnnc bench --suite headline --json headline.json\n"
      "  rnnc bench --suite deepbench --modules DIR --compile --target sm_90\n"
-     "  rnnc bench results.json\n",
+     "  rnnc bench results.json --html results.html\n",
      bench_options, 0, 1, cli_bench},
     {"cells", "", "list the built-in cells", "  rnnc cells\n", no_options, 0, 0, cli_cells},
     {"activations", "", "list the activations", "  rnnc activations\n", no_options, 0, 0,
