@@ -20,13 +20,13 @@ typedef struct ImportedLayer ImportedLayer;
 /// `path` and `found`, as "a PyTorch state_dict", are for the head comment of model.yaml.
 Imported *imported_create(Arena *arena, const char *path, const char *found);
 
-/// A key of the spec's `input:` ("features", "vocabulary", "batch", "timesteps", "time_major"), with
-/// its value as YAML flow text. `comment` may be NULL.
+/// A key of the spec's `input:` ("features", "vocabulary", "batch", "timesteps", "time_major"),
+/// with its value as YAML flow text. `comment` may be NULL.
 void imported_input(Imported *model, const char *key, const char *value, const char *comment);
 
-/// Appends a layer: `key` is what makes the kind in a spec ("cell", "dense", "embedding", "dropout",
-/// "masking", "activation"), `value` its value as YAML flow text ("lstm", "{units: 10}", "0.2").
-/// `name` NULL: the layer gets none. The strings are copied.
+/// Appends a layer: `key` is what makes the kind in a spec ("cell", "dense", "embedding",
+/// "dropout", "masking", "activation"), `value` its value as YAML flow text ("lstm", "{units: 10}",
+/// "0.2"). `name` NULL: the layer gets none. The strings are copied.
 ImportedLayer *imported_add(Imported *model, const char *key, const char *value, const char *name);
 
 /// A further key of the layer, value as YAML flow text, in the order of the calls.
