@@ -84,22 +84,6 @@ static void print_layer(Arena *arena, const Plan *plan, int layer_index, Images 
         add_image(arena, images, arena_format(arena, "%s.%s", name, what), &stub);
 }
 
-/// Masks, merges, dropout and the check of tokens: the same code for every model that has any of
-/// them.
-static int add_sequence_image(Arena *arena, const Model *model, Images *images)
-{
-    bool is_needed = false;
-    for (int i = 0; i < model->layer_count; i++) {
-        const LayerKind kind = model->layers[i].kind;
-        is_needed |= kind == LAYER_CELL || kind == LAYER_EMBEDDING || kind == LAYER_DROPOUT ||
-                     kind == LAYER_MASKING || kind == LAYER_MERGE;
-    }
-    Text stub = {.arena = arena};
-    if (is_needed)
-        text_add(&stub, "#include \"cuda/sequence.cu\"\n");
-    return add_image(arena, images, "sequence", &stub);
-}
-
 /// All compilations, handed out by a counter in the order of `turns`.
 typedef struct {
     const Nvrtc *nvrtc;
@@ -206,7 +190,9 @@ void images_print(Arena *arena, const Plan *plan, Images *out)
                     .of_layer = ARENA_ARRAY(arena, int, plan->layer_count + 1)};
     for (int i = 0; i < plan->layer_count; i++)
         print_layer(arena, plan, i, out);
-    out->sequence = add_sequence_image(arena, plan->model, out);
+    Text sequence = {.arena = arena};
+    emit_cuda_sequence(plan->model, &sequence);
+    out->sequence = add_image(arena, out, "sequence", &sequence);
 }
 
 bool images_compile(Arena *arena, Diags *diags, Images *images, const int *arches, int arch_count,

@@ -61,3 +61,30 @@ void emit_cuda_layer(const Layer *layer, Precision precision, Text *out)
              layer->kind == LAYER_ACTIVATION)
         emit_pointwise(layer, precision, out);
 }
+
+void emit_cuda_sequence(const Model *model, Text *out)
+{
+    static const struct {
+        LayerKind kind;
+        const char *number;
+    } kinds[] = {
+        {LAYER_CELL, "CELLS"},   {LAYER_EMBEDDING, "EMBEDDINGS"}, {LAYER_MASKING, "MASKINGS"},
+        {LAYER_MERGE, "MERGES"}, {LAYER_DROPOUT, "DROPOUTS"},
+    };
+    int counts[sizeof kinds / sizeof *kinds] = {0};
+    int total = 0, recurrent = 0;
+    for (int i = 0; i < model->layer_count; i++) {
+        const Layer *layer = &model->layers[i];
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            counts[k] += layer->kind == kinds[k].kind;
+            total += layer->kind == kinds[k].kind;
+        }
+        recurrent += layer->recurrent_dropout > 0.0;
+    }
+    if (total == 0)
+        return;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        emit_number(out, kinds[k].number, counts[k] > 0);
+    emit_number(out, "RECURRENT_DROPOUTS", recurrent > 0);
+    text_add(out, "\n#include \"cuda/sequence.cu\"\n");
+}

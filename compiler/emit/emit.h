@@ -14,6 +14,10 @@ void emit_cpu_layer(const Layer *layer, int index, Text *out);
 /// activation layer; nothing is added for the others.
 void emit_cuda_layer(const Layer *layer, Precision precision, Text *out);
 
+/// Device code of the masks, merges, dropout and token checks of a model, for the kinds of layers
+/// that it has; nothing is added where it has none of those.
+void emit_cuda_sequence(const Model *model, Text *out);
+
 /// The #defines and pointwise functions that the CUDA stub of a recurrence starts with.
 void emit_cuda_cell(const Layer *layer, Precision precision, Text *out);
 

@@ -1,7 +1,8 @@
 // What surrounds the recurrences of a module: the order of each row's steps under a mask or
 // lengths, what stands at the positions that no step writes, masking, merges of two directions, and
-// dropout at inference. One image a module, without numbers of a layer; all arrays are strided and
-// every kernel takes any B and T by striding its grid.
+// dropout at inference. One image a module, without numbers of a layer, with the kernels that the
+// module's kinds of layers need; all arrays are strided and every kernel takes any B and T by
+// striding its grid.
 //
 //   mask [B, T] = bound mask, made 0 where a layer masks    -> rnn_order: a warp a row, 32 steps at
 //   lengths [B]                                                a time by ballot and prefix
@@ -13,6 +14,15 @@
 //     nvcc -std=c++17 -arch=sm_90 -Itemplates -cubin templates/cuda/sequence.cu
 #include "cuda/prim/index.cuh"
 #include "prim/philox.h"
+
+#ifndef RNN_CELLS // whether the module has such layers
+#define RNN_CELLS 1
+#define RNN_EMBEDDINGS 1
+#define RNN_MASKINGS 1
+#define RNN_MERGES 1
+#define RNN_DROPOUTS 1
+#define RNN_RECURRENT_DROPOUTS 1 // cells that drop
+#endif
 
 #define RNN_INLINE static __device__ __forceinline__
 #define RNN_NAN __int_as_float(0x7fffffff)
@@ -57,6 +67,7 @@ RNN_INLINE long long rnn_threads()
     return (long long)gridDim.x * blockDim.x;
 }
 
+#if RNN_CELLS
 /// own[B, T] = the bound mask, checked.
 extern "C" __global__ void rnn_take_mask(const unsigned char *mask, long long row_stride,
                                          long long step_stride, unsigned char *own, long long batch,
@@ -200,7 +211,9 @@ extern "C" __global__ void rnn_fill_last(const RnnFill fill)
             fill.y.at[row * fill.y.row_stride + i - row * fill.width] = is_bad ? RNN_NAN : 0.0f;
     }
 }
+#endif
 
+#if RNN_MASKINGS
 /// y = x, and 0 in steps whose features all equal `value`, which `mask` [B, T] loses. A warp a
 /// step.
 extern "C" __global__ void rnn_masking(const RnnArray x, const RnnArray y, float value,
@@ -225,7 +238,9 @@ extern "C" __global__ void rnn_masking(const RnnArray x, const RnnArray y, float
             mask[i] = 0;
     }
 }
+#endif
 
+#if RNN_EMBEDDINGS
 /// Checks the tokens of an embedding; with `mask` [B, T], token 0 masks its step.
 extern "C" __global__ void rnn_tokens(const int *tokens, long long row_stride,
                                       long long step_stride, unsigned char *mask, long long batch,
@@ -241,7 +256,9 @@ extern "C" __global__ void rnn_tokens(const int *tokens, long long row_stride,
             mask[i] = 0;
     }
 }
+#endif
 
+#if RNN_MERGES
 /// y = x and x2 put together.
 extern "C" __global__ void rnn_merge(const RnnArray x, const float *x2, const RnnArray y, int how,
                                      long long batch, long long timesteps, long long width)
@@ -256,7 +273,9 @@ extern "C" __global__ void rnn_merge(const RnnArray x, const float *x2, const Rn
             how == RNN_MERGE_MUL ? a * b : (how == RNN_MERGE_AVE ? 0.5f : 1.0f) * (a + b);
     }
 }
+#endif
 
+#if RNN_DROPOUTS
 /// y = x times a draw for each unit, row and time; `per_sequence`: the same at all times.
 extern "C" __global__ void rnn_drop(const RnnArray x, const RnnArray y, const rnn_dropout draw,
                                     int per_sequence, long long batch, long long timesteps,
@@ -272,7 +291,9 @@ extern "C" __global__ void rnn_drop(const RnnArray x, const RnnArray y, const rn
                               per_sequence ? 0 : (unsigned)of.middle);
     }
 }
+#endif
 
+#if RNN_RECURRENT_DROPOUTS
 /// scale[B, width] = a draw for each unit and row: recurrent dropout.
 extern "C" __global__ void rnn_draw(float *scale, const rnn_dropout draw, long long batch,
                                     long long width)
@@ -283,3 +304,4 @@ extern "C" __global__ void rnn_draw(float *scale, const rnn_dropout draw, long l
         scale[i] = rnn_dropout_scale(&draw, (unsigned)unit, (unsigned)row, 0);
     }
 }
+#endif

@@ -34,6 +34,7 @@ typedef struct {
 typedef struct {
     const char *label, *precision; ///< label NULL: the cell
     NetworkCell cell;
+    bool surrounded; ///< by layers of every other kind
 } Case;
 
 /// The distinct images of all cases.
@@ -46,24 +47,44 @@ static const char *const precisions[] = {"float32", "tf32", "bfloat16", "float16
 
 /// Code that no plain cell has.
 static const Case options[] = {
-    {"lstm-heads", "float32", {.cell = "lstm", .units = 64, .heads = 4}},
-    {"lstm-heads", "bfloat16", {.cell = "lstm", .units = 130, .heads = 5}},
-    {"gru_before-heads", "float16", {.cell = "gru_before", .units = 64, .heads = 4}},
-    {"lstm-reverse", "float32", {.cell = "lstm", .units = 64, .direction = NETWORK_REVERSE}},
-    {"gru-reverse", "float16", {.cell = "gru", .units = 64, .direction = NETWORK_REVERSE}},
-    {"lstm-backwards",
-     "bfloat16",
-     {.cell = "lstm", .units = 64, .direction = NETWORK_GO_BACKWARDS}},
-    {"lstm-drops", "float32", {.cell = "lstm", .units = 64, .recurrent_dropout = 0.25}},
-    {"gru_before-drops",
-     "bfloat16",
-     {.cell = "gru_before", .units = 64, .recurrent_dropout = 0.25}},
-    {"lstmp-drops",
-     "float32",
-     {.cell = "lstmp", .units = 64, .projection = 32, .recurrent_dropout = 0.25}},
-    {"gru-drops-heads",
-     "float32",
-     {.cell = "gru", .units = 64, .heads = 4, .recurrent_dropout = 0.25}},
+    {.label = "lstm-heads",
+     .precision = "float32",
+     .cell = {.cell = "lstm", .units = 64, .heads = 4}},
+    {.label = "lstm-heads",
+     .precision = "bfloat16",
+     .cell = {.cell = "lstm", .units = 130, .heads = 5}},
+    {.label = "gru_before-heads",
+     .precision = "float16",
+     .cell = {.cell = "gru_before", .units = 64, .heads = 4}},
+    {.label = "lstm-reverse",
+     .precision = "float32",
+     .cell = {.cell = "lstm", .units = 64, .direction = NETWORK_REVERSE}},
+    {.label = "gru-reverse",
+     .precision = "float16",
+     .cell = {.cell = "gru", .units = 64, .direction = NETWORK_REVERSE}},
+    {.label = "lstm-backwards",
+     .precision = "bfloat16",
+     .cell = {.cell = "lstm", .units = 64, .direction = NETWORK_GO_BACKWARDS}},
+    {.label = "lstm-drops",
+     .precision = "float32",
+     .cell = {.cell = "lstm", .units = 64, .recurrent_dropout = 0.25}},
+    {.label = "gru_before-drops",
+     .precision = "bfloat16",
+     .cell = {.cell = "gru_before", .units = 64, .recurrent_dropout = 0.25}},
+    {.label = "lstmp-drops",
+     .precision = "float32",
+     .cell = {.cell = "lstmp", .units = 64, .projection = 32, .recurrent_dropout = 0.25}},
+    {.label = "gru-drops-heads",
+     .precision = "float32",
+     .cell = {.cell = "gru", .units = 64, .heads = 4, .recurrent_dropout = 0.25}},
+    {.label = "among-others",
+     .precision = "float32",
+     .cell = {.cell = "rnn", .units = 64, .direction = NETWORK_BIDIRECTIONAL, .merge = NETWORK_SUM},
+     .surrounded = true},
+    {.label = "among-others",
+     .precision = "bfloat16",
+     .cell = {.cell = "rnn", .units = 64, .direction = NETWORK_BIDIRECTIONAL, .merge = NETWORK_SUM},
+     .surrounded = true},
 };
 
 /// Every cell at H = 64 in every precision, and at H = 130 in float32; then the options.
@@ -73,7 +94,8 @@ static int make_cases(Case *out)
     for (int cell = 0; reference_cells[cell].name; cell++)
         for (int p = 0; p <= 4; p++) {
             Case *of = &out[count++];
-            *of = (Case){NULL, precisions[p % 4], {.cell = reference_cells[cell].name}};
+            *of = (Case){.precision = precisions[p % 4],
+                         .cell = {.cell = reference_cells[cell].name}};
             of->cell.units = p < 4 ? 64 : 130;
             of->cell.projection = strcmp(of->cell.cell, "lstmp") == 0 ? of->cell.units / 2 : 0;
         }
@@ -144,8 +166,17 @@ static bool print_case(Arena *arena, Diags *diags, const Case *of, const char *f
                                     (long)of->cell.units, of->precision);
     Network network = {.name = name, .precision = of->precision, .inputs = 64, .bias = true};
     network.sequences = true;
-    network.drops = of->cell.recurrent_dropout > 0.0;
+    network.drops = of->surrounded || of->cell.recurrent_dropout > 0.0;
+    if (of->surrounded) {
+        network_add_embedding(arena, &network, 64, true);
+        network_add_masking(arena, &network, 0.5);
+    }
     network_add_recurrent(arena, &network, &of->cell, NULL);
+    if (of->surrounded) {
+        network_add_dropout(arena, &network, 0.5);
+        network_add_dense(arena, &network, 64, (ReferenceActivation){"gelu", 0, 0});
+        network_add_activation(arena, &network, (ReferenceActivation){"mish", 0, 0});
+    }
     const char *path = network_write(arena, diags, &network, folder, "canonical");
     const Spec *spec = path ? spec_read(arena, diags, path) : NULL;
     const Model *model = spec ? model_build_shapes(arena, diags, spec) : NULL;

@@ -1,5 +1,6 @@
-// Device code: every built-in cell in every variant and precision goes through NVRTC for sm_90, and
-// the kernels that must be fast keep their weights in registers. Skipped where there is no NVRTC.
+// Device code: every built-in cell in every variant goes through NVRTC for sm_90 at a size that no
+// tile divides, the precisions in turn (conform.nvrtc has them all, at round sizes), and the
+// kernels that must be fast keep their weights in registers. Skipped where there is no NVRTC.
 #include "build/build.h"
 #include "build/nvrtc.h"
 #include "unit/plan_fixture.h"
@@ -43,21 +44,19 @@ enum { CELLS = sizeof cells / sizeof *cells };
 
 START_TEST(every_cell_compiles)
 {
-    for (int p = 0; p < 4; p++) {
-        char spec[512];
-        snprintf(spec, sizeof spec,
-                 "rnnc: 1\nname: m\ninput: {features: 5, batch: any, timesteps: any}\nlayers:\n"
-                 "  - {cell: %s, units: 37, return_sequences: true}\n"
-                 "compile: {precision: %s}\nweights: {seed: 1}\n",
-                 cells[_i], precisions[p]);
-        Images images;
-        Arena *arena;
-        compile(spec, &arena, &images);
-        find_image(&images, "l0.stepwise");
-        assert_no_spills(find_image(&images, "l0.unrolled"));
-        assert_no_spills(find_image(&images, "l0.persistent_cta"));
-        arena_destroy(arena);
-    }
+    char spec[512];
+    snprintf(spec, sizeof spec,
+             "rnnc: 1\nname: m\ninput: {features: 5, batch: any, timesteps: any}\nlayers:\n"
+             "  - {cell: %s, units: 37, return_sequences: true}\n"
+             "compile: {precision: %s}\nweights: {seed: 1}\n",
+             cells[_i], precisions[_i % 4]);
+    Images images;
+    Arena *arena;
+    compile(spec, &arena, &images);
+    find_image(&images, "l0.stepwise");
+    assert_no_spills(find_image(&images, "l0.unrolled"));
+    assert_no_spills(find_image(&images, "l0.persistent_cta"));
+    arena_destroy(arena);
 }
 END_TEST
 
@@ -112,6 +111,28 @@ START_TEST(layers_without_recurrence_compile)
 }
 END_TEST
 
+START_TEST(layers_of_one_shape_share_images)
+{
+    Planned planned =
+        planned_from("rnnc: 1\nname: m\ninput: {features: 16, batch: 1, timesteps: 9}\nlayers:\n"
+                     "  - {cell: lstm, units: 16, layers: 3, return_sequences: true}\n"
+                     "  - {cell: gru, units: 16}\nweights: {seed: 1}\n");
+    ck_assert_msg(planned.model != NULL, "%s", planned_diagnostics(&planned));
+    static const int arches[] = {90};
+    const Plan *plan =
+        plan_make(planned.arena, planned.diags, planned.model, arches, 1, false, "stepwise");
+    ck_assert_msg(plan != NULL, "%s", planned_diagnostics(&planned));
+    Images images;
+    images_print(planned.arena, plan, &images);
+    ck_assert_int_eq(images.of_layer[0], images.of_layer[1]);
+    ck_assert_int_eq(images.of_layer[0], images.of_layer[2]);
+    ck_assert_int_ne(images.of_layer[0], images.of_layer[3]); // of fewer gates
+    ck_assert_int_eq(images.of_choice[0][0], images.of_choice[1][0]);
+    ck_assert_int_eq(images.count, 5); // a product and a recurrence for each cell, and sequence
+    arena_destroy(planned.arena);
+}
+END_TEST
+
 static bool have_nvrtc(void)
 {
     Arena *arena = arena_create();
@@ -132,6 +153,7 @@ int main(void)
     tcase_add_loop_test(compiling, every_cell_compiles, 0, CELLS);
     tcase_add_loop_test(compiling, large_layers_do_not_spill, 0, 6);
     tcase_add_test(compiling, projection_compiles);
+    tcase_add_test(compiling, layers_of_one_shape_share_images);
     tcase_add_test(compiling, layers_without_recurrence_compile);
     suite_add_tcase(suite, compiling);
     SRunner *runner = srunner_create(suite);

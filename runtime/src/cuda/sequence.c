@@ -24,17 +24,20 @@ typedef enum {
     DRAW,
     KERNEL_COUNT
 } Kernel;
-static const char *const kernel_names[KERNEL_COUNT] = {
-    [TAKE_MASK] = "rnn_take_mask",
-    [ORDER] = "rnn_order",
-    [FILL_ZEROS] = "rnn_fill_zeros",
-    [FILL_REPEAT] = "rnn_fill_repeat",
-    [FILL_LAST] = "rnn_fill_last",
-    [MASKING] = "rnn_masking",
-    [TOKENS] = "rnn_tokens",
-    [MERGE] = "rnn_merge",
-    [DROP] = "rnn_drop",
-    [DRAW] = "rnn_draw",
+static const struct {
+    const char *name;
+    rnnc_layer_kind kind; ///< of the layers that run it
+} kernels[KERNEL_COUNT] = {
+    [TAKE_MASK] = {"rnn_take_mask", RNNC_LAYER_CELL},
+    [ORDER] = {"rnn_order", RNNC_LAYER_CELL},
+    [FILL_ZEROS] = {"rnn_fill_zeros", RNNC_LAYER_CELL},
+    [FILL_REPEAT] = {"rnn_fill_repeat", RNNC_LAYER_CELL},
+    [FILL_LAST] = {"rnn_fill_last", RNNC_LAYER_CELL},
+    [MASKING] = {"rnn_masking", RNNC_LAYER_MASKING},
+    [TOKENS] = {"rnn_tokens", RNNC_LAYER_EMBEDDING},
+    [MERGE] = {"rnn_merge", RNNC_LAYER_MERGE},
+    [DROP] = {"rnn_drop", RNNC_LAYER_DROPOUT},
+    [DRAW] = {"rnn_draw", RNNC_LAYER_CELL}, // with recurrent dropout
 };
 
 /// RnnFault, RnnArray and RnnFill of the kernels.
@@ -87,7 +90,7 @@ static rnnc_status start(const rnnc_cuda_sequence *sequence, CUstream stream, Ke
     return check(sequence,
                  sequence->options.cuda->cuLaunchKernel(sequence->kernels[kernel], blocks, 1, 1,
                                                         THREADS, 1, 1, 0, stream, arguments, NULL),
-                 kernel_names[kernel]);
+                 kernels[kernel].name);
 }
 
 /// Whether the mask ends after layer `index`: it is the last of those side by side.
@@ -112,6 +115,16 @@ static rnnc_status allocate(rnnc_cuda_sequence *sequence, int64_t bytes, CUdevic
         return RNNC_OK;
     return check(sequence, sequence->options.cuda->cuMemAlloc(to, bytes ? (size_t)bytes : 1),
                  "allocating memory for masks and dropout");
+}
+
+/// Whether a layer of the module runs the kernel; its image holds no others.
+static bool is_needed(const rnnc_module_desc *module, Kernel kernel)
+{
+    for (int32_t i = 0; i < module->layer_count; i++)
+        if (module->layers[i].kind == kernels[kernel].kind &&
+            (kernel != DRAW || module->layers[i].recurrent_dropout > 0))
+            return true;
+    return false;
 }
 
 static rnnc_status open_fault(rnnc_cuda_sequence *sequence)
@@ -158,10 +171,11 @@ rnnc_status rnnc_cuda_sequence_open(const rnnc_cuda_sequence_options *options,
     sequence->masks_itself = rnnc_module_self_masking(options->module) != NULL;
     rnnc_status status = RNNC_OK;
     for (int i = 0; options->image && i < KERNEL_COUNT && status == RNNC_OK; i++)
-        status = check(sequence,
-                       options->cuda->cuModuleGetFunction(&sequence->kernels[i], options->image,
-                                                          kernel_names[i]),
-                       kernel_names[i]);
+        if (is_needed(options->module, i))
+            status = check(sequence,
+                           options->cuda->cuModuleGetFunction(&sequence->kernels[i], options->image,
+                                                              kernels[i].name),
+                           kernels[i].name);
     if (status == RNNC_OK)
         status = open_fault(sequence);
     if (options->image && status == RNNC_OK)
