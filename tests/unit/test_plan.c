@@ -216,12 +216,13 @@ static const char large_spec[] = "rnnc: 1\n"
                                  "layers:\n"
                                  "  - {cell: lstm, units: %d%s}\n";
 
-static const LayerPlan *plan_large(Planned *planned, int units, const char *keys)
+static const LayerPlan *plan_large(Planned *planned, int units, const char *variants,
+                                   const char *keys)
 {
     char text[512];
     snprintf(text, sizeof text, large_spec, units, keys);
     *planned = with_compile(text, "precision: float16");
-    return &must_plan(planned, "all")->layers[0];
+    return &must_plan(planned, variants)->layers[0];
 }
 
 static const char *refusal_of(const LayerPlan *layer, const char *name)
@@ -235,22 +236,21 @@ static const char *refusal_of(const LayerPlan *layer, const char *name)
 START_TEST(a_grid_shares_r_where_it_fits_the_sms)
 {
     Planned planned;
-    const LayerPlan *layer = plan_large(&planned, 2048, ""); // R is 33.5 MB
-    ck_assert(holds(layer, "persistent_grid"));
-    for (int i = 0; i < layer->choice_count; i++) {
-        const Choice *choice = &layer->choices[i];
-        if (!text_equal(choice->variant->name, "persistent_grid"))
-            continue;
-        ck_assert_int_le(choice->ctas, 132);
-        ck_assert_int_ge(choice->packed_bytes, 4ll * 2048 * 2048 * 2);
-        ck_assert_int_le(choice->shared_bytes, 232448);
-    }
+    const LayerPlan *layer = plan_large(&planned, 2048, NULL, ""); // R is 33.5 MB
+    ck_assert(!holds(layer, "persistent_grid"));                   // only who names it gets it
     arena_destroy(planned.arena);
-    layer = plan_large(&planned, 4096, ""); // 134 MB; the registers and shared memory have 64
+    layer = plan_large(&planned, 2048, "persistent_grid", "");
+    ck_assert(holds(layer, "persistent_grid"));
+    ck_assert_int_le(layer->choices[0].ctas, 132);
+    ck_assert_int_ge(layer->choices[0].packed_bytes, 4ll * 2048 * 2048 * 2);
+    ck_assert_int_le(layer->choices[0].shared_bytes, 232448);
+    arena_destroy(planned.arena);
+    layer =
+        plan_large(&planned, 4096, "all", ""); // 134 MB; the registers and shared memory have 64
     assert_contains(refusal_of(layer, "persistent_grid"), "units: 4096 (");
     assert_contains(refusal_of(layer, "persistent_grid"), "H200 has 132 SMs of 227 KB)");
     arena_destroy(planned.arena);
-    layer = plan_large(&planned, 512, ", heads: 4");
+    layer = plan_large(&planned, 512, "all", ", heads: 4");
     assert_contains(refusal_of(layer, "persistent_grid"), "heads: 4 (");
     arena_destroy(planned.arena);
 }
