@@ -61,6 +61,7 @@ static bool measure(Bench *bench, const Subject *subject, int64_t batch, int64_t
                                     .variants = bench->options->variants,
                                     .batch = batch,
                                     .timesteps = timesteps,
+                                    .trace = bench->options->trace,
                                     .progress = bench->options->progress};
     const char *name = rnnc_module_name(subject->module);
     BenchCase of = {.name = arena_copy(bench->arena, name, strlen(name))};

@@ -19,6 +19,7 @@ typedef struct {
     const char *targets;  ///< what specs are compiled for; NULL: what is measured on
     const int64_t *batches, *timesteps; ///< of a path
     int batch_count, timesteps_count;   ///< 0: the model's own
+    struct Trace *trace;                ///< takes what ran on the GPU; NULL: not wanted
     void (*progress)(const char *what); ///< may be NULL
     /// Told after each case, which is the report's last; may be NULL.
     void (*done)(void *context, const BenchReport *so_far);

@@ -8,13 +8,17 @@
 #include "bench/clock.h"
 #include "bench/floors.h"
 #include "bench/library_calls.h"
+#include "bench/trace.h"
 #include "plan/plan.h"
 
 /// Operations of the float64 reference of a case: about a second's work.
 static const double REFERENCE_OPERATIONS = 1.5e9;
 
+enum { TRACED_RUNS = 3 };
+
 typedef struct {
     Arena *arena, *scratch;
+    Diags *diags;
     const Subject *subject;
     const MeasureOptions *options;
     BenchInput input;
@@ -30,6 +34,18 @@ static void tell(const Measurement *measurement, const char *variant)
         measurement->options->progress(arena_format(
             measurement->arena, "%s, B %lld, T %lld: %s", measurement->of->name,
             (long long)measurement->input.batch, (long long)measurement->input.timesteps, variant));
+}
+
+/// A row of which nothing is known yet.
+static BenchRow new_row(BenchKind kind, const char *variant)
+{
+    return (BenchRow){.kind = kind,
+                      .variant = variant,
+                      .memory_bytes = -1,
+                      .error = NAN,
+                      .kernels = NAN,
+                      .busy_us = NAN,
+                      .gap_us = NAN};
 }
 
 static void add_row(Measurement *measurement, BenchRow row)
@@ -49,6 +65,8 @@ static void time_row(Measurement *measurement, const Clocked *clocked, BenchRow 
 {
     for (int in_graph = 0; in_graph <= on_gpu; in_graph++) {
         row.in_graph = in_graph;
+        if (in_graph) // the trace was of plain runs
+            row.kernels = row.busy_us = row.gap_us = NAN;
         if (clock_measure(clocked, in_graph, &row) == RNNC_OK)
             add_row(measurement, row);
         else
@@ -105,11 +123,36 @@ static const char *planner_reason(const Measurement *measurement, const char *na
     return NULL;
 }
 
+/// Traces a few runs by themselves, where a trace is wanted.
+static void trace_session(Measurement *measurement, rnnc_session *session, BenchRow *row)
+{
+    const MeasureOptions *options = measurement->options;
+    rnnc_trace events;
+    if (!options->trace || row->kind == BENCH_CPU)
+        return;
+    if (rnnc_session_trace(session, TRACED_RUNS, &events) != RNNC_OK) {
+        if (!options->trace->is_refused)
+            diag_add(measurement->diags, DIAG_N0804, (Span){0}, "there is no trace: %s",
+                     rnnc_last_error());
+        options->trace->is_refused = true;
+        return;
+    }
+    const char *name =
+        arena_format(measurement->arena, "%s, B %lld, T %lld: %s", measurement->of->name,
+                     (long long)measurement->input.batch, (long long)measurement->input.timesteps,
+                     bench_row_text(measurement->arena, measurement->of, row));
+    const TraceSummary summary =
+        trace_add(measurement->arena, options->trace, name, &events, TRACED_RUNS);
+    row->kernels = summary.kernels;
+    row->busy_us = summary.busy_us;
+    row->gap_us = summary.gap_us;
+    rnnc_trace_free(&events);
+}
+
 static void measure_session(Measurement *measurement, BenchKind kind, const char *device,
                             const char *variant)
 {
-    BenchRow row = {
-        .kind = kind, .variant = variant ? variant : "chosen", .memory_bytes = -1, .error = NAN};
+    BenchRow row = new_row(kind, variant ? variant : "chosen");
     BoundSession bound;
     tell(measurement, row.variant);
     const rnnc_status status = bound_session_open(measurement->arena, measurement->subject,
@@ -126,6 +169,7 @@ static void measure_session(Measurement *measurement, BenchKind kind, const char
         row.error = bound_session_error(&bound, measurement->subject, &measurement->input,
                                         &measurement->part, measurement->reference);
     const Clocked clocked = {time_session, bound.session};
+    trace_session(measurement, bound.session, &row);
     time_row(measurement, &clocked, row, kind != BENCH_CPU && kind != BENCH_CHOSEN, session_words);
     bound_session_close(&bound);
 }
@@ -145,11 +189,8 @@ static void measure_library(Measurement *measurement, const LibraryCalls *calls)
 {
     for (int call = 0; call < calls->count; call++)
         for (int32_t algorithm = 0; rnnc_cudnn_algorithm_name(algorithm); algorithm++) {
-            BenchRow row = {.kind = BENCH_LIBRARY,
-                            .variant = rnnc_cudnn_algorithm_name(algorithm),
-                            .call = call,
-                            .memory_bytes = -1,
-                            .error = NAN};
+            BenchRow row = new_row(BENCH_LIBRARY, rnnc_cudnn_algorithm_name(algorithm));
+            row.call = call;
             rnnc_cudnn_call *open;
             tell(measurement, bench_row_text(measurement->arena, measurement->of, &row));
             if (rnnc_cudnn_open(&calls->calls[call], algorithm, &open) != RNNC_OK) {
@@ -174,10 +215,7 @@ static void measure_named(Measurement *measurement, const char *name)
     if (name[5] == ':')
         measure_session(measurement, BENCH_CUDNN, device, name);
     else if (planner_reason(measurement, name))
-        add_refusal(
-            measurement,
-            (BenchRow){.kind = BENCH_CUDNN, .variant = name, .memory_bytes = -1, .error = NAN},
-            planner_reason(measurement, name));
+        add_refusal(measurement, new_row(BENCH_CUDNN, name), planner_reason(measurement, name));
     else
         for (int32_t i = 0; rnnc_cudnn_algorithm_name(i); i++)
             measure_session(
@@ -295,6 +333,7 @@ bool measure_case(Arena *arena, Arena *scratch, Diags *diags, const Subject *sub
 {
     Measurement measurement = {.arena = arena,
                                .scratch = scratch,
+                               .diags = diags,
                                .subject = subject,
                                .options = options,
                                .of = out,

@@ -87,6 +87,12 @@ static void add_table(Arena *arena, const BenchCase *of, Text *out)
             add_table_row(arena, of, &of->rows[i], out);
     }
     text_add(out, "</table></div>\n");
+    for (int i = 0; i < of->row_count; i++) {
+        const char *traced = bench_trace_text(arena, &of->rows[i]);
+        if (traced)
+            text_addf(out, "<p class=\"quiet\">on the GPU: %s: %s</p>\n",
+                      chart_escape(arena, bench_row_text(arena, of, &of->rows[i])), traced);
+    }
     if (has_refusals)
         text_add(out, "<p class=\"quiet\">not run:</p><ul>\n");
     for (int i = 0; i < of->row_count; i++)

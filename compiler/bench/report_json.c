@@ -39,6 +39,9 @@ static json_t *row_json(const BenchCase *of, const BenchRow *row)
     json_object_set_new(out, "p90_us", number(row->p90_us));
     json_object_set_new(out, "samples", json_integer(row->samples));
     json_object_set_new(out, "runs", json_integer(row->runs));
+    json_object_set_new(out, "kernels", number(row->kernels));
+    json_object_set_new(out, "busy_us", number(row->busy_us));
+    json_object_set_new(out, "gap_us", number(row->gap_us));
     json_object_set_new(out, "us_per_step", number(bench_us_a_step(of, row)));
     json_object_set_new(out, "tflops", number(bench_tflops(of, row)));
     json_object_set_new(out, "floor_share", number(bench_floor_share(of, row)));
@@ -170,7 +173,10 @@ static BenchRow read_row(Arena *arena, const json_t *from)
                     .samples = (int)read_integer(from, "samples"),
                     .runs = (int)read_integer(from, "runs"),
                     .memory_bytes = -1,
-                    .error = read_number(from, "error")};
+                    .error = read_number(from, "error"),
+                    .kernels = read_number(from, "kernels"),
+                    .busy_us = read_number(from, "busy_us"),
+                    .gap_us = read_number(from, "gap_us")};
     if (json_is_integer(json_object_get(from, "memory_bytes")))
         row.memory_bytes = read_integer(from, "memory_bytes");
     const char *kind = read_word(arena, from, "kind");

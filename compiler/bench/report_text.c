@@ -100,6 +100,11 @@ void report_text_case(Arena *arena, const BenchCase *of, Text *out)
     const BenchRow **rows = sorted_rows(arena, of, &count);
     for (int i = 0; i < count; i++)
         add_row(arena, of, rows[i], out);
+    for (int i = 0; i < count; i++) {
+        const char *traced = bench_trace_text(arena, rows[i]);
+        if (traced)
+            text_addf(out, "  on the GPU: %s: %s\n", bench_row_text(arena, of, rows[i]), traced);
+    }
     add_refusals(arena, of, out);
 }
 

@@ -151,6 +151,15 @@ BenchSummary bench_summarise(Arena *arena, const BenchReport *report)
     return summary;
 }
 
+const char *bench_trace_text(Arena *arena, const BenchRow *row)
+{
+    if (isnan(row->kernels))
+        return NULL;
+    return arena_format(arena, "%g kernels a run, busy %.1f us, %.1f us between them (%.0f%%)",
+                        row->kernels, row->busy_us, row->gap_us,
+                        100 * row->gap_us / (row->busy_us + row->gap_us));
+}
+
 const char *bench_shape_text(Arena *arena, const BenchCase *of)
 {
     return arena_format(arena, "%s %lld -> %lld%s%s", of->cell, (long long)of->inputs,

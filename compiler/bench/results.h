@@ -30,9 +30,10 @@ typedef struct {
     bool in_graph;
     const char *refusal; ///< why it was not measured; NULL: it was
     double median_us, p10_us, p90_us;
-    int samples, runs;    ///< each sample is the mean of that many runs
-    int64_t memory_bytes; ///< of the session or call; -1: not known
-    double error;         ///< ||y - ref|| / ||ref|| against float64; NaN: not known
+    int samples, runs;               ///< each sample is the mean of that many runs
+    int64_t memory_bytes;            ///< of the session or call; -1: not known
+    double error;                    ///< ||y - ref|| / ||ref|| against float64; NaN: not known
+    double kernels, busy_us, gap_us; ///< traced, of one run; see trace.h; NaN: not traced
 } BenchRow;
 
 /// The least time that a model could take; see floors.h.
@@ -100,6 +101,9 @@ typedef struct {
     int ratios, bars, met, below_one, costs, costs_met;
 } BenchSummary;
 BenchSummary bench_summarise(Arena *arena, const BenchReport *report);
+
+/// "101 kernels a run, busy 350.0 us, 62.0 us between them (15%)", in the arena; NULL: not traced.
+const char *bench_trace_text(Arena *arena, const BenchRow *row);
 
 /// "lstm 512 -> 512, 4 layers, both directions", in the arena.
 const char *bench_shape_text(Arena *arena, const BenchCase *of);

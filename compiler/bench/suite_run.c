@@ -87,6 +87,7 @@ static bool measure(SuiteRun *run, Arena *scratch, const SuiteCase *of, const Su
                                     .without_module_cudnn = true,
                                     .batch = of->batch,
                                     .timesteps = of->timesteps,
+                                    .trace = run->options->trace,
                                     .progress = run->options->progress};
     BenchCase measured = {
         .name = of->name, .bar = of->bar, .plain = of->plain, .most_cost = of->most_cost};

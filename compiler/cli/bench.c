@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "bench/bench.h"
 #include "bench/report.h"
+#include "bench/trace.h"
 #include "cli/cli.h"
 
 static void show(const char *what)
@@ -42,7 +43,7 @@ static bool read_list(CliCall *call, const char *option, const int64_t **out, in
 /// What the reports are written to is tried before anything is measured.
 static bool files_writable(CliCall *call)
 {
-    static const char *const options[] = {"json", "html"};
+    static const char *const options[] = {"json", "html", "trace"};
     bool good = true;
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         const char *path = cli_value(call, options[i]);
@@ -121,8 +122,22 @@ static bool read_options(CliCall *call, BenchOptions *out)
            cli_number(call, "seconds", 0, 1e9, &out->seconds) && !call->usage_fault;
 }
 
+/// The trace, where there is anything in it.
+static void write_trace(CliCall *call, const Trace *trace)
+{
+    Text text = {.arena = call->arena};
+    const char *path = cli_value(call, "trace");
+    if (trace->process_count > 0) {
+        trace_print(trace, &text);
+        file_write(call->arena, call->diags, path, text.data, text.length);
+    } else if (path && !trace->is_refused) {
+        diag_add(call->diags, DIAG_N0804, (Span){0}, "there is no trace: nothing ran on a GPU");
+    }
+}
+
 static bool measure(CliCall *call, BenchReport *out)
 {
+    Trace trace = {.events = {.arena = call->arena}};
     Output output = {call, isatty(STDERR_FILENO) && !call->json_diagnostics};
     BenchOptions options;
     if (!read_options(call, &options))
@@ -130,9 +145,11 @@ static bool measure(CliCall *call, BenchReport *out)
     options.progress = output.on_terminal ? show : NULL;
     options.done = take_case;
     options.context = &output;
+    options.trace = cli_value(call, "trace") ? &trace : NULL;
     const bool good = bench_run(call->arena, call->diags, &options, out);
     if (output.on_terminal)
         fprintf(stderr, "\r\033[K");
+    write_trace(call, &trace);
     if (out->no_gpu && good && out->case_count > 0)
         diag_add(call->diags, DIAG_N0802, (Span){0}, "measured on the CPU alone: %s", out->no_gpu);
     return good;

@@ -66,6 +66,7 @@ static const CliOption bench_options[] = {
     {"seconds", 0, false, "N", "begin no case of a suite after N seconds"},
     {"json", 0, false, "FILE", "write all numbers; docs/bench.md has the schema"},
     {"html", 0, false, "FILE", "write a page with charts"},
+    {"trace", 0, false, "FILE", "write a Chrome trace of what ran on the GPU (needs CUPTI)"},
     {0},
 };
 

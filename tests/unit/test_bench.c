@@ -1,6 +1,7 @@
 // Bench: its statistics and derived numbers by hand, the floor's formula, the calls of cuDNN that a
 // model comes to, and the float64 reference against the CPU's kernels over every cell and layer.
 #include <check.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "bench/library_calls.h"
 #include "bench/statistics.h"
 #include "bench/suites.h"
+#include "bench/trace.h"
 
 static Arena *arena;
 static Diags *diags;
@@ -261,6 +263,43 @@ START_TEST(plain_cases_are_there)
 }
 END_TEST
 
+/// Two runs on two streams:
+///     1:  [0, 10)          [14, 20)
+///     2:       [8, 13)
+/// 19 us are busy, 1 us is not.
+START_TEST(trace_of_two_streams)
+{
+    rnnc_trace_event events[] = {
+        {.kind = RNNC_TRACE_KERNEL, .name = "b", .stream = 2, .start_us = 1008, .end_us = 1013},
+        {.kind = RNNC_TRACE_COPY, .stream = 1, .start_us = 1014, .end_us = 1020, .bytes = 64},
+        {.kind = RNNC_TRACE_KERNEL, .name = "a", .stream = 1, .start_us = 1000, .end_us = 1010},
+    };
+    rnnc_trace found = {events, 3};
+    Trace trace = {.events = {.arena = arena}};
+    Text text = {.arena = arena};
+    const TraceSummary summary = trace_add(arena, &trace, "x \"y\"", &found, 2);
+    near(summary.kernels, 1);
+    near(summary.busy_us, 9.5);
+    near(summary.gap_us, 0.5);
+    trace_print(&trace, &text);
+    json_t *root = json_loads(text_string(&text), 0, NULL);
+    const json_t *list = json_object_get(root, "traceEvents");
+    ck_assert_uint_eq(json_array_size(list), 8); // names of process and three tracks, spans
+    int spans = 0;
+    double length = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *item = json_array_get(list, i);
+        if (strcmp(json_string_value(json_object_get(item, "ph")), "X") != 0)
+            continue;
+        spans++;
+        length += json_number_value(json_object_get(item, "dur"));
+    }
+    ck_assert_int_eq(spans, 4);
+    near(length, 10 + 5 + 6 + 1);
+    json_decref(root);
+}
+END_TEST
+
 START_TEST(part_of_the_reference)
 {
     const Model *forward =
@@ -293,6 +332,7 @@ int main(void)
     tcase_add_test(tests, calls_in_place_of_others);
     tcase_add_loop_test(tests, reference_is_what_the_cpu_gives, 0, 3);
     tcase_add_test(tests, part_of_the_reference);
+    tcase_add_test(tests, trace_of_two_streams);
     tcase_add_test(tests, suites_are_models);
     tcase_add_test(tests, plain_cases_are_there);
     tcase_set_timeout(tests, 120);

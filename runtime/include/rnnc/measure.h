@@ -39,6 +39,29 @@ RNNC_API rnnc_status rnnc_session_time(rnnc_session *session, const rnnc_timing 
  * between layers; not what is bound, nor what a library keeps for itself. */
 RNNC_API size_t rnnc_session_memory(const rnnc_session *session);
 
+/* What ran on the GPU: a kernel, a copy or a filling of memory. */
+typedef enum rnnc_trace_kind { RNNC_TRACE_KERNEL, RNNC_TRACE_COPY, RNNC_TRACE_SET } rnnc_trace_kind;
+
+typedef struct rnnc_trace_event {
+    rnnc_trace_kind kind;
+    const char *name;                                   /* of a kernel; else NULL */
+    uint32_t stream;                                    /* the driver's number */
+    double start_us, end_us;                            /* on the GPU's clock */
+    int32_t grid[3], block[3], registers, shared_bytes; /* kernels */
+    uint64_t bytes;                                     /* copies and fillings */
+} rnnc_trace_event;
+
+typedef struct rnnc_trace {
+    rnnc_trace_event *events; /* in no order */
+    size_t count;
+} rnnc_trace;
+
+/* Records what `runs` runs of a session put on the GPU, through CUPTI, which slows the runs down a
+ * little. One thread at a time traces; what other threads run meanwhile is in it. RNNC_UNAVAILABLE,
+ * with the reason in rnnc_last_error(), where CUPTI is missing or refuses. The caller frees it. */
+RNNC_API rnnc_status rnnc_session_trace(rnnc_session *session, int32_t runs, rnnc_trace *out_trace);
+RNNC_API void rnnc_trace_free(rnnc_trace *trace);
+
 /* cuDNN's algorithms by number: "standard", "persist_static", "persist_dynamic",
  * "persist_static_small_h"; NULL beyond. A session's `variant` takes them behind a colon, as in
  * "cudnn:persist_static". */
