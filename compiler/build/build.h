@@ -10,6 +10,7 @@ typedef struct {
     const char *stub;    ///< what the variant printed (for --keep)
     const char *source;  ///< the stub with its templates included
     const char *options; ///< NVRTC options but for the arch, one a line
+    bool own_arch;       ///< its cubin for sm_90 is one for sm_90a; its PTX stays for all
     struct Cubin {
         int arch;
         const void *data;

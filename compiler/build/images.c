@@ -82,6 +82,8 @@ static void print_layer(Arena *arena, const Plan *plan, int layer_index, Images 
     const char *what = is_cell ? "input_product" : "pointwise";
     images->of_layer[layer_index] =
         add_image(arena, images, arena_format(arena, "%s.%s", name, what), &stub);
+    if (images->of_layer[layer_index] >= 0)
+        images->items[images->of_layer[layer_index]].own_arch = emit_cuda_blocks(layer);
 }
 
 /// All compilations, handed out by a counter in the order of `turns`.
@@ -116,17 +118,46 @@ static struct Turn *order_turns(Arena *arena, const Images *images)
     return turns;
 }
 
+static int newest(const int *arches, int arch_count)
+{
+    int best = 0;
+    for (int i = 1; i < arch_count; i++)
+        if (arches[i] > arches[best])
+            best = i;
+    return best;
+}
+
+/// One job. PTX for an arch of its own would load on no other GPU, so that is made apart.
+static NvrtcResult compile(const Queue *queue, int job)
+{
+    const Image *image = &queue->images->items[job / queue->arch_count];
+    const int arch_index = job % queue->arch_count, arch = queue->arches[arch_index];
+    const bool own = image->own_arch && arch == 90;
+    char name[256], target[32];
+    snprintf(name, sizeof name, "/rnnc/%s.cu", image->name);
+    snprintf(target, sizeof target, "sm_%d%s", arch, own ? "a" : "");
+    NvrtcResult result =
+        nvrtc_compile(queue->nvrtc, image->source, name, options, OPTION_COUNT, target);
+    if (!own || !result.compiled || arch_index != newest(queue->arches, queue->arch_count))
+        return result;
+    snprintf(target, sizeof target, "compute_%d", arch);
+    NvrtcResult portable =
+        nvrtc_compile(queue->nvrtc, image->source, name, options, OPTION_COUNT, target);
+    char *const ptx = result.ptx;
+    result.ptx = portable.ptx;
+    portable.ptx = ptx;
+    result.compiled = portable.compiled;
+    nvrtc_result_free(&portable);
+    return result;
+}
+
 static void *work(void *argument)
 {
     Queue *queue = argument;
-    for (int job; (job = atomic_fetch_add(&queue->next, 1)) < queue->job_count;) {
-        const int index = queue->turns[job / queue->arch_count].image;
-        const int arch_index = job % queue->arch_count;
-        const Image *image = &queue->images->items[index];
-        char name[256];
-        snprintf(name, sizeof name, "/rnnc/%s.cu", image->name);
-        queue->results[index * queue->arch_count + arch_index] = nvrtc_compile(
-            queue->nvrtc, image->source, name, options, OPTION_COUNT, queue->arches[arch_index]);
+    for (int turn; (turn = atomic_fetch_add(&queue->next, 1)) < queue->job_count;) {
+        const int job = queue->turns[turn / queue->arch_count].image * queue->arch_count +
+                        turn % queue->arch_count;
+        queue->results[job] = compile(queue, job);
     }
     return NULL;
 }
@@ -143,15 +174,6 @@ static void run_queue(Queue *queue, int jobs)
     work(queue);
     for (int i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
-}
-
-static int newest(const int *arches, int arch_count)
-{
-    int best = 0;
-    for (int i = 1; i < arch_count; i++)
-        if (arches[i] > arches[best])
-            best = i;
-    return best;
 }
 
 /// Copies what the threads made into the arena; adds E0702 for what did not compile.

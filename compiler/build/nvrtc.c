@@ -76,14 +76,14 @@ static char *get_product(void *program, GetSize *get_size, GetBytes *get_bytes, 
 enum { OPTIONS_MAX = 32 };
 
 NvrtcResult nvrtc_compile(const Nvrtc *nvrtc, const char *source, const char *name,
-                          const char *const *options, int option_count, int arch)
+                          const char *const *options, int option_count, const char *arch)
 {
     NvrtcResult result = {0};
     size_t size = 0;
     void *program = NULL;
     char arch_option[32];
     const char *all_options[OPTIONS_MAX] = {arch_option};
-    snprintf(arch_option, sizeof arch_option, "-arch=sm_%d", arch);
+    snprintf(arch_option, sizeof arch_option, "-arch=%s", arch);
     for (int i = 0; i < option_count && i + 1 < OPTIONS_MAX; i++)
         all_options[i + 1] = options[i];
     int status = nvrtc->nvrtcCreateProgram(&program, source, name, 0, NULL, NULL);
@@ -100,7 +100,7 @@ NvrtcResult nvrtc_compile(const Nvrtc *nvrtc, const char *source, const char *na
         free(result.log);
         result.log = strdup(nvrtc->nvrtcGetErrorString(status));
     }
-    result.compiled = result.cubin && result.ptx;
+    result.compiled = (result.cubin || strncmp(arch, "compute_", 8) == 0) && result.ptx;
     if (program)
         nvrtc->nvrtcDestroyProgram(&program);
     return result;

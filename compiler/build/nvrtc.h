@@ -18,10 +18,11 @@ typedef struct {
 /// Opens the library. Adds E0701 and returns NULL where it is missing.
 const Nvrtc *nvrtc_open(Arena *arena, Diags *diags);
 
-/// Compiles `source` for sm_<arch>. `name` is an absolute virtual file name, so that cubins do not
-/// depend on folders. May be called from several threads at once.
+/// Compiles `source` for `arch`, "sm_90a", or to PTX alone for "compute_90". `name` is an absolute
+/// virtual file name, so that cubins do not depend on folders. May be called from several threads
+/// at once.
 NvrtcResult nvrtc_compile(const Nvrtc *nvrtc, const char *source, const char *name,
-                          const char *const *options, int option_count, int arch);
+                          const char *const *options, int option_count, const char *arch);
 
 void nvrtc_result_free(NvrtcResult *result);
 

@@ -15,6 +15,14 @@ static int64_t input_stride(const Layer *layer)
     return (input_columns(layer) + 3) / 4 * 4;
 }
 
+enum { BLOCKS_DEPTH = 64 }; ///< a product of no more K is bound by writing its result
+
+bool emit_cuda_blocks(const Layer *layer)
+{
+    return (layer->kind == LAYER_CELL || layer->kind == LAYER_DENSE) &&
+           layer->inputs > BLOCKS_DEPTH;
+}
+
 void emit_cuda_cell(const Layer *layer, Precision precision, Text *out)
 {
     const Cell *cell = layer->cell;
@@ -34,6 +42,7 @@ static void emit_input_product(const Layer *layer, Precision precision, Text *ou
     emit_number(out, "COLUMNS", input_columns(layer));
     emit_number(out, "INPUT_STRIDE", input_stride(layer));
     emit_number(out, "PRECISION", precision);
+    emit_number(out, "BLOCKS", emit_cuda_blocks(layer));
     text_add(out, "\n#include \"cuda/input_product.cu\"\n");
 }
 
@@ -46,6 +55,7 @@ static void emit_pointwise(const Layer *layer, Precision precision, Text *out)
     emit_number(out, "OUTPUTS", layer->outputs);
     emit_number(out, "PRECISION", precision);
     emit_number(out, "DENSE", layer->kind == LAYER_DENSE);
+    emit_number(out, "BLOCKS", emit_cuda_blocks(layer));
     if (layer->kind == LAYER_EMBEDDING)
         text_add(out, identity);
     else

@@ -18,6 +18,10 @@ void emit_cuda_layer(const Layer *layer, Precision precision, Text *out);
 /// that it has; nothing is added where it has none of those.
 void emit_cuda_sequence(const Model *model, Text *out);
 
+/// Whether that code has a product which the instructions of one arch make faster (wgmma of
+/// sm_90a): its cubin for that arch then runs on no other.
+bool emit_cuda_blocks(const Layer *layer);
+
 /// The #defines and pointwise functions that the CUDA stub of a recurrence starts with.
 void emit_cuda_cell(const Layer *layer, Precision precision, Text *out);
 

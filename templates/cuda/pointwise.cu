@@ -1,7 +1,6 @@
 // Layers without a recurrence: embedding (rows of E by token) and activation, one element a thread,
-// the feature innermost, bound by memory; and dense, the product of product.cuh that finishes with
-// bias and activation.
-// Tokens outside the table give rows of NaN; sequence.cu records them.
+// the feature innermost, bound by memory; and dense, the product of layer_product.cuh that finishes
+// with bias and activation. Tokens outside the table give rows of NaN; sequence.cu records them.
 //
 //     nvcc -std=c++17 -arch=sm_90 -Itemplates -cubin templates/cuda/pointwise.cu
 #include "cuda/prelude.cuh"
@@ -10,6 +9,7 @@
 #define RNN_INPUTS 64
 #define RNN_OUTPUTS 64
 #define RNN_DENSE 1
+#define RNN_BLOCKS 0
 RNN_INLINE rnn_f rnn_activation(rnn_f x)
 {
     return rnn_tanh(x);
@@ -17,24 +17,26 @@ RNN_INLINE rnn_f rnn_activation(rnn_f x)
 #endif
 
 #if RNN_DENSE
-#include "cuda/product.cuh"
+#include "cuda/layer_product.cuh"
 
-template <int Rows, int Columns> RNN_INLINE void rnn_multiply_dense(const RnnProduct &call)
+/// What the product finishes with.
+struct RnnDense {
+    const float *bias;
+
+    RNN_MEMBER float operator()(int column, float sum) const
+    {
+        return rnn_activation(bias ? sum + __ldg(bias + column) : sum);
+    }
+};
+
+extern "C" __global__ void RNN_MANY_BOUNDS rnn_dense(const RnnProduct call)
 {
-    rnn_multiply_rows<Rows, Columns, RNN_INPUTS, RNN_OUTPUTS, RNN_OUTPUTS>(
-        call, [&](int column, float sum) {
-            return rnn_activation(call.bias ? sum + __ldg(call.bias + column) : sum);
-        });
+    rnn_multiply_many<RNN_INPUTS, RNN_OUTPUTS, RNN_OUTPUTS>(call, RnnDense{call.bias});
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) rnn_dense(const RnnProduct call)
+extern "C" __global__ void RNN_FEW_BOUNDS rnn_dense_few(const RnnProduct call)
 {
-    rnn_multiply_dense<128, 128>(call);
-}
-
-extern "C" __global__ void __launch_bounds__(256) rnn_dense_few(const RnnProduct call)
-{
-    rnn_multiply_dense<32, 64>(call);
+    rnn_multiply_few<RNN_INPUTS, RNN_OUTPUTS, RNN_OUTPUTS>(call, RnnDense{call.bias});
 }
 #else
 #include "cuda/prim/index.cuh"

@@ -168,21 +168,20 @@ template <int Rows, int Columns> struct RnnSums {
     RNN_MEMBER void add_slice(const unsigned char *x, const unsigned char *W)
     {
 #pragma unroll 1
-        for (int chunk = 0; chunk < RNN_SLICE_BYTES / 16; chunk++) {
-            float4 b[along_rows];
+        for (int half = 0; half < RNN_SLICE_BYTES / 8; half++) { // two values of K: few registers
+            const int chunk = half / 2, place = half % 2 * 8;
+            float2 b[along_rows];
 #pragma unroll
             for (int j = 0; j < along_rows; j++)
-                b[j] = *(const float4 *)(x + rnn_chunk_at(first_row() + 16 * j, chunk));
+                b[j] = *(const float2 *)(x + rnn_chunk_at(first_row() + 16 * j, chunk) + place);
 #pragma unroll
             for (int i = 0; i < along_columns; i++) {
-                const float4 a =
-                    *(const float4 *)(W + rnn_chunk_at(first_column() + 16 * i, chunk));
+                const float2 a =
+                    *(const float2 *)(W + rnn_chunk_at(first_column() + 16 * i, chunk) + place);
 #pragma unroll
                 for (int j = 0; j < along_rows; j++) {
                     sums[i][j] = fmaf(a.x, b[j].x, sums[i][j]);
                     sums[i][j] = fmaf(a.y, b[j].y, sums[i][j]);
-                    sums[i][j] = fmaf(a.z, b[j].z, sums[i][j]);
-                    sums[i][j] = fmaf(a.w, b[j].w, sums[i][j]);
                 }
             }
         }

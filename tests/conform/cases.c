@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const int64_t units[] = {1, 7, 64, 75, 130};
-static const int64_t inputs[] = {1, 3, 64};
+static const int64_t inputs[] = {1, 3, 70};
 static const char *const precisions[] = {"float32", "tf32", "bfloat16", "float16"};
 enum { UNITS = 5, INPUTS = 3, PRECISIONS = 4 };
 

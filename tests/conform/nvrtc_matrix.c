@@ -164,7 +164,9 @@ static bool print_case(Arena *arena, Diags *diags, const Case *of, const char *f
     static const int arch = 90;
     const char *name = arena_format(arena, "%s-H%ld-%s", of->label ? of->label : of->cell.cell,
                                     (long)of->cell.units, of->precision);
-    Network network = {.name = name, .precision = of->precision, .inputs = 64, .bias = true};
+    // Inputs as units: 64 of them are taken as they lie, 130 go by blocks.
+    Network network = {
+        .name = name, .precision = of->precision, .inputs = of->cell.units, .bias = true};
     network.sequences = true;
     network.drops = of->surrounded || of->cell.recurrent_dropout > 0.0;
     if (of->surrounded) {

@@ -64,23 +64,11 @@ rnnc_status rnnc_layer_weights_convert(const rnnc_layer_weights *weights, CUdevi
                                        CUdeviceptr scale, CUdeviceptr to, int64_t rows,
                                        int64_t columns, int64_t block)
 {
-    return rnnc_layer_weights_check(weights,
-                                    rnnc_cuda_convert(weights->options.cuda,
-                                                      weights->options.stream, weights->convert,
-                                                      from, scale, to, rows, columns, block),
-                                    "converting operands");
-}
-
-static rnnc_status find_kernels(rnnc_layer_weights *weights)
-{
-    const rnnc_cuda_driver *cuda = weights->options.cuda;
-    const CUmodule image = weights->options.layer_image;
-    CUresult result = cuda->cuModuleGetFunction(&weights->convert, image, "rnn_convert");
-    if (!result)
-        result = cuda->cuModuleGetFunction(&weights->input_many, image, "rnn_input");
-    if (!result)
-        result = cuda->cuModuleGetFunction(&weights->input_few, image, "rnn_input_few");
-    return rnnc_layer_weights_check(weights, result, "looking for the input product in its image");
+    return rnnc_layer_weights_check(
+        weights,
+        rnnc_cuda_convert(weights->options.cuda, weights->options.stream, weights->product.convert,
+                          from, scale, to, rows, columns, block),
+        "converting operands");
 }
 
 rnnc_status rnnc_layer_weights_open(const rnnc_cuda_layer_options *options,
@@ -90,13 +78,16 @@ rnnc_status rnnc_layer_weights_open(const rnnc_cuda_layer_options *options,
     const int64_t columns = layer->input_gates * layer->units;
     const int64_t rows = options->max_batch * options->max_timesteps;
     *weights = (rnnc_layer_weights){.options = *options, .input_stride = (columns + 3) / 4 * 4};
-    rnnc_status status = find_kernels(weights);
-    if (status == RNNC_OK)
-        status =
-            rnnc_layer_weights_alloc(weights,
-                                     columns * rnnc_layer_weights_padded(weights, layer->inputs) *
-                                         rnnc_layer_weights_operand_bytes(weights),
-                                     &weights->W);
+    weights->product = (rnnc_cuda_product){.cuda = options->cuda,
+                                           .stream = options->stream,
+                                           .precision = precision_of(weights),
+                                           .depth = layer->inputs,
+                                           .columns = columns};
+    rnnc_status status =
+        rnnc_layer_weights_check(weights,
+                                 rnnc_cuda_product_open(&weights->product, options->layer_image,
+                                                        "rnn_input", "rnn_input_few", rows),
+                                 "preparing the input product");
     if (status == RNNC_OK)
         status = rnnc_layer_weights_alloc(
             weights, rows * weights->input_stride * (int64_t)sizeof(float), &weights->input);
@@ -105,11 +96,13 @@ rnnc_status rnnc_layer_weights_open(const rnnc_cuda_layer_options *options,
 
 void rnnc_layer_weights_close(rnnc_layer_weights *weights)
 {
-    const CUdeviceptr memories[] = {weights->W, weights->input, weights->bias,
-                                    weights->recurrent_bias, weights->parameter};
+    const CUdeviceptr memories[] = {weights->input, weights->bias, weights->recurrent_bias,
+                                    weights->parameter};
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
         if (memories[i])
             weights->options.cuda->cuMemFree(memories[i]);
+    if (weights->product.cuda)
+        rnnc_cuda_product_close(&weights->product);
     memset(weights, 0, sizeof *weights);
 }
 
@@ -128,35 +121,16 @@ static rnnc_status set_vector(const rnnc_layer_weights *weights,
     return rnnc_layer_weights_upload(weights, from[kind], count, to);
 }
 
-/// W as operands, through a float32 copy.
-static rnnc_status set_matrix(rnnc_layer_weights *weights, const float *W)
-{
-    const rnnc_layer_desc *layer = weights->options.layer;
-    const int64_t rows = layer->input_gates * layer->units;
-    CUdeviceptr wide = 0;
-    if (!W || rows * layer->inputs == 0)
-        return RNNC_OK;
-    rnnc_status status = rnnc_layer_weights_upload(weights, W, rows * layer->inputs, &wide);
-    if (status == RNNC_OK)
-        status = rnnc_layer_weights_convert(weights, wide, 0, weights->W, rows, layer->inputs,
-                                            layer->inputs);
-    if (status == RNNC_OK)
-        status = rnnc_layer_weights_check(
-            weights, weights->options.cuda->cuStreamSynchronize(weights->options.stream),
-            "converting weights");
-    if (wide)
-        weights->options.cuda->cuMemFree(wide);
-    return status;
-}
-
 rnnc_status rnnc_layer_weights_set(rnnc_layer_weights *weights,
                                    const float *const from[RNNC_WEIGHT_COUNT])
 {
     rnnc_status status = rnnc_layer_weights_check(
         weights, weights->options.cuda->cuStreamSynchronize(weights->options.stream),
         "waiting for the last run");
-    if (status == RNNC_OK)
-        status = set_matrix(weights, from[RNNC_WEIGHT_W]);
+    if (status == RNNC_OK && from[RNNC_WEIGHT_W])
+        status = rnnc_layer_weights_check(
+            weights, rnnc_cuda_product_set(&weights->product, from[RNNC_WEIGHT_W]),
+            "copying weights");
     if (status == RNNC_OK)
         status = set_vector(weights, from, RNNC_WEIGHT_B, &weights->bias);
     if (status == RNNC_OK)
@@ -169,21 +143,18 @@ rnnc_status rnnc_layer_weights_set(rnnc_layer_weights *weights,
 rnnc_status rnnc_layer_weights_multiply(const rnnc_layer_weights *weights,
                                         const rnnc_layer_call *call)
 {
-    const rnnc_cuda_layer_options *options = &weights->options;
-    const rnnc_cuda_product product = {.x = call->x,
-                                       .W = weights->W,
-                                       .out = weights->input,
-                                       .rows = call->batch * call->timesteps,
-                                       .timesteps = call->timesteps,
-                                       .x_row_stride = call->x_row_stride,
-                                       .x_step_stride = call->x_step_stride,
-                                       .out_row_stride = call->timesteps * weights->input_stride,
-                                       .out_step_stride = weights->input_stride};
-    if (options->layer->input_gates == 0)
+    const rnnc_cuda_rows rows = {.x = call->x,
+                                 .out = weights->input,
+                                 .rows = call->batch * call->timesteps,
+                                 .timesteps = call->timesteps,
+                                 .x_row_stride = call->x_row_stride,
+                                 .x_step_stride = call->x_step_stride,
+                                 .out_row_stride = call->timesteps * weights->input_stride,
+                                 .out_step_stride = weights->input_stride};
+    if (weights->product.columns == 0)
         return RNNC_OK;
     return rnnc_layer_weights_check(weights,
-                                    rnnc_cuda_multiply(options->cuda, (CUstream)call->stream,
-                                                       weights->input_many, weights->input_few,
-                                                       &product, weights->input_stride),
+                                    rnnc_cuda_product_run(&weights->product, (CUstream)call->stream,
+                                                          &rows, weights->input_stride),
                                     "starting the input product");
 }

@@ -10,8 +10,7 @@
 
 typedef struct {
     rnnc_cuda_layer_options options;
-    CUfunction convert, input_many, input_few;
-    CUdeviceptr W;                               ///< [gates*H, I padded] operands
+    rnnc_cuda_product product;                   ///< W*x; without gates that take x: kernels only
     CUdeviceptr input;                           ///< W*x: [B, T, input_stride] float32
     int64_t input_stride;                        ///< gates*H, up to a multiple of 4
     CUdeviceptr bias, recurrent_bias, parameter; ///< 0: the layer has none

@@ -68,7 +68,7 @@ void *rnnc_nvrtc_compile(const rnnc_nvrtc *nvrtc, const char *source, const char
     void *program = NULL, *cubin = NULL;
     log[0] = '\0';
     snprintf(lines, sizeof lines, "%s", options);
-    snprintf(arch_option, sizeof arch_option, "-arch=sm_%d", arch);
+    snprintf(arch_option, sizeof arch_option, "-arch=sm_%d%s", arch, arch == 90 ? "a" : "");
     int count = split_options(lines, list);
     if (nvrtc->nvrtcCreateProgram(&program, source, "/rnnc/module.cu", 0, NULL, NULL) != 0)
         return NULL;

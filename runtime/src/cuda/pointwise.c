@@ -7,20 +7,15 @@
 #include "product.h"
 #include "variant.h"
 
-enum { THREADS = 256, BLOCKS_MAX = 4096 };
+enum { THREADS = 256, BLOCKS_MAX = 4096, OUT_OF_MEMORY = 2 };
 
 typedef struct {
     rnnc_cuda_layer_options options;
-    CUfunction embed, activate, convert, dense_many, dense_few;
-    CUdeviceptr table;  ///< embedding: E, float32
-    CUdeviceptr matrix; ///< dense: W as operands, [outputs, inputs padded]
-    CUdeviceptr bias;   ///< dense: b, 0: none
+    CUfunction embed, activate;
+    rnnc_cuda_product product; ///< dense
+    CUdeviceptr table;         ///< embedding: E, float32
+    CUdeviceptr bias;          ///< dense: b, 0: none
 } PointwiseState;
-
-static rnnc_precision precision_of(const PointwiseState *state)
-{
-    return (rnnc_precision)state->options.module->precision;
-}
 
 static int launch(const PointwiseState *state, CUfunction function, int64_t elements,
                   void **arguments)
@@ -44,11 +39,25 @@ static void destroy(void *memory)
     PointwiseState *state = memory;
     if (!state)
         return;
-    const CUdeviceptr memories[] = {state->table, state->matrix, state->bias};
+    const CUdeviceptr memories[] = {state->table, state->bias};
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
         if (memories[i])
             state->options.cuda->cuMemFree(memories[i]);
+    if (state->product.cuda)
+        rnnc_cuda_product_close(&state->product);
     rnnc_memory_free(state);
+}
+
+static CUresult open_product(PointwiseState *state)
+{
+    const rnnc_cuda_layer_options *options = &state->options;
+    state->product = (rnnc_cuda_product){.cuda = options->cuda,
+                                         .stream = options->stream,
+                                         .precision = (rnnc_precision)options->module->precision,
+                                         .depth = options->layer->inputs,
+                                         .columns = options->layer->outputs};
+    return rnnc_cuda_product_open(&state->product, options->layer_image, "rnn_dense",
+                                  "rnn_dense_few", options->max_batch * options->max_timesteps);
 }
 
 static rnnc_status allocate(PointwiseState *state)
@@ -56,19 +65,17 @@ static rnnc_status allocate(PointwiseState *state)
     const rnnc_cuda_layer_options *options = &state->options;
     const rnnc_layer_desc *layer = options->layer;
     const size_t outputs = (size_t)layer->outputs;
-    const size_t matrix =
-        outputs * (size_t)rnnc_cuda_padded(precision_of(state), layer->inputs) * sizeof(float);
     CUresult result = 0;
     if (layer->kind == RNNC_LAYER_EMBEDDING)
         result = options->cuda->cuMemAlloc(&state->table,
                                            (size_t)layer->inputs * outputs * sizeof(float));
     if (layer->kind == RNNC_LAYER_DENSE)
-        result = options->cuda->cuMemAlloc(&state->matrix, matrix);
-    if (!result && layer->kind == RNNC_LAYER_DENSE) // its padding is read
-        result = options->cuda->cuMemsetD8Async(state->matrix, 0, matrix, options->stream);
+        result = open_product(state);
     if (!result && layer->kind == RNNC_LAYER_DENSE)
         result = options->cuda->cuMemAlloc(&state->bias, outputs * sizeof(float));
-    return result ? fail(state, RNNC_OUT_OF_MEMORY, "no device memory") : RNNC_OK;
+    if (result == OUT_OF_MEMORY)
+        return fail(state, RNNC_OUT_OF_MEMORY, "no device memory");
+    return result ? fail(state, RNNC_DEVICE_ERROR, "its product cannot be prepared") : RNNC_OK;
 }
 
 /// The kernels of the layer's kind.
@@ -80,12 +87,7 @@ static CUresult find_kernels(PointwiseState *state)
         return cuda->cuModuleGetFunction(&state->embed, image, "rnn_embed");
     if (state->options.layer->kind == RNNC_LAYER_ACTIVATION)
         return cuda->cuModuleGetFunction(&state->activate, image, "rnn_activate");
-    CUresult result = cuda->cuModuleGetFunction(&state->convert, image, "rnn_convert");
-    if (!result)
-        result = cuda->cuModuleGetFunction(&state->dense_many, image, "rnn_dense");
-    if (!result)
-        result = cuda->cuModuleGetFunction(&state->dense_few, image, "rnn_dense_few");
-    return result;
+    return 0; // a dense layer's are its product's
 }
 
 static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_state)
@@ -107,27 +109,6 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
     return status;
 }
 
-/// W as operands, through a float32 copy.
-static CUresult set_matrix(PointwiseState *state, const float *W)
-{
-    const rnnc_cuda_driver *cuda = state->options.cuda;
-    const rnnc_layer_desc *layer = state->options.layer;
-    const int64_t count = layer->inputs * layer->outputs;
-    const size_t bytes = (size_t)count * sizeof(float);
-    CUdeviceptr wide = 0;
-    CUresult result = cuda->cuMemAlloc(&wide, bytes);
-    if (!result)
-        result = rnnc_cuda_write(cuda, state->options.stream, wide, W, bytes);
-    if (!result)
-        result = rnnc_cuda_convert(cuda, state->options.stream, state->convert, wide, 0,
-                                   state->matrix, layer->outputs, layer->inputs, layer->inputs);
-    if (!result)
-        result = cuda->cuStreamSynchronize(state->options.stream);
-    if (wide)
-        cuda->cuMemFree(wide);
-    return result;
-}
-
 static rnnc_status set_weights(void *memory, const float *const weights[RNNC_WEIGHT_COUNT])
 {
     PointwiseState *state = memory;
@@ -139,7 +120,7 @@ static rnnc_status set_weights(void *memory, const float *const weights[RNNC_WEI
         result = rnnc_cuda_write(cuda, state->options.stream, state->table, weights[RNNC_WEIGHT_E],
                                  (size_t)layer->inputs * outputs);
     if (!result && layer->kind == RNNC_LAYER_DENSE)
-        result = set_matrix(state, weights[RNNC_WEIGHT_W]);
+        result = rnnc_cuda_product_set(&state->product, weights[RNNC_WEIGHT_W]);
     if (!result && layer->kind == RNNC_LAYER_DENSE && weights[RNNC_WEIGHT_B])
         result = rnnc_cuda_write(cuda, state->options.stream, state->bias, weights[RNNC_WEIGHT_B],
                                  outputs);
@@ -151,18 +132,17 @@ static rnnc_status set_weights(void *memory, const float *const weights[RNNC_WEI
 /// The product finishes with bias and activation.
 static int run_dense(const PointwiseState *state, const rnnc_layer_call *call)
 {
-    const rnnc_cuda_product product = {.x = call->x,
-                                       .W = state->matrix,
-                                       .bias = state->bias,
-                                       .out = (CUdeviceptr)call->y,
-                                       .rows = call->batch * call->timesteps,
-                                       .timesteps = call->timesteps,
-                                       .x_row_stride = call->x_row_stride,
-                                       .x_step_stride = call->x_step_stride,
-                                       .out_row_stride = call->y_row_stride,
-                                       .out_step_stride = call->y_step_stride};
-    return rnnc_cuda_multiply(state->options.cuda, state->options.stream, state->dense_many,
-                              state->dense_few, &product, state->options.layer->outputs);
+    const rnnc_cuda_rows rows = {.x = call->x,
+                                 .bias = state->bias,
+                                 .out = (CUdeviceptr)call->y,
+                                 .rows = call->batch * call->timesteps,
+                                 .timesteps = call->timesteps,
+                                 .x_row_stride = call->x_row_stride,
+                                 .x_step_stride = call->x_step_stride,
+                                 .out_row_stride = call->y_row_stride,
+                                 .out_step_stride = call->y_step_stride};
+    return rnnc_cuda_product_run(&state->product, state->options.stream, &rows,
+                                 state->options.layer->outputs);
 }
 
 /// RnnPlaces of templates/cuda/pointwise.cu.
