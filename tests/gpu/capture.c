@@ -14,8 +14,9 @@
 
 #include "rnnc/rnnc.h"
 
-static const char *const variants[] = {"stepwise", "unrolled", "persistent_cta", "persistent_grid",
-                                       "cudnn"};
+static const char *const variants[] = {
+    "stepwise", "unrolled",       "persistent_cta",      "persistent_grid",
+    "cudnn",    "cudnn:standard", "cudnn:persist_static"};
 enum { BATCH = 3, TIMESTEPS = 9, LAUNCHES = 3, CAPTURE_THREAD_LOCAL = 1, EXIT_SKIPPED = 77 };
 
 static struct {
