@@ -1,7 +1,7 @@
 // Numbers of persistent_grid: tries shares of the units and rows of the batch, and keeps the
-// cheapest that fits. The shapes are those of templates/cuda/persistent_grid.cu; the times come
-// from measurements of the exchange through L2 (16 CTAs 0.54 us, 132 CTAs 0.8 to 1 us) and the
-// rate of mma.sync (6.2 cycles a tile).
+// cheapest that fits. The shapes are those of templates/cuda/grid_product.cuh; the times come from
+// measurements of the exchange through L2 (16 CTAs 0.54 us, 132 CTAs 0.8 to 1 us), the rate of
+// mma.sync (6.2 cycles a tile) and 128 bytes a cycle of shared memory.
 #include "plan/grid.h"
 
 #include "plan/cta.h"
@@ -9,7 +9,10 @@
 enum { WARPS = 8, THREADS = 256, RING = 4, SHARE_UNIT = 4, SHARE_MAX = 128, FRAGMENT_BYTES = 16 };
 
 /// Registers of a thread: the limit, and those for addresses, the pointwise part and fetching.
-enum { REGISTERS = 248, REGISTERS_BASE = 80, REGISTERS_PER_VALUE = 2, HELD_MAX = 40 };
+enum { REGISTERS = 248, REGISTERS_BASE = 72, HELD_MAX = 40 };
+
+/// As RNN_LOAD and RNN_LOADS_MAX of the skeleton.
+enum { LOAD = 4, LOADS_MAX = 12, ROWS_MAX = 32 };
 
 static int64_t divide_up(int64_t value, int64_t unit)
 {
@@ -21,6 +24,12 @@ static int word_elements(const PlanContext *context)
     return operand_bytes(context->precision) == 2 ? 2 : 1;
 }
 
+/// Whether the tensor cores multiply: a row alone is left to them in 16 bits only.
+static bool on_cores(const PlanContext *context, const GridLayout *layout)
+{
+    return layout->rows > 1 || word_elements(context) == 2;
+}
+
 static int64_t share_of(const Layer *layer, const GridLayout *layout, Domain domain)
 {
     return domain == DOMAIN_UNITS
@@ -30,13 +39,24 @@ static int64_t share_of(const Layer *layer, const GridLayout *layout, Domain dom
 
 /// Shapes of all phases: fragments, the widest partial sums, the registers that a product needs.
 typedef struct {
-    int64_t fragments, tile_rows, product_registers, buffer_pairs, operand_bytes, items;
+    int64_t fragments, tile_rows, product_registers, buffer_loads, operand_bytes, items;
 } Shapes;
+
+/// Registers of a product's sums, of the loads under way, and of what float32 is split into.
+static int64_t product_registers(const PlanContext *context, const GridLayout *layout,
+                                 int64_t tiles, int64_t loads)
+{
+    const int64_t row_tiles = divide_up(layout->rows, 8);
+    const int64_t half = LOADS_MAX / 2 / row_tiles, lot = half > 1 ? half : 1;
+    const int64_t under_way = loads * row_tiles <= LOADS_MAX ? loads : 2 * lot;
+    const bool splits = context->precision == PRECISION_FLOAT32 && on_cores(context, layout);
+    return 4 * row_tiles * (tiles + under_way) + (splits ? 8 * tiles : 0);
+}
 
 static Shapes shapes_of(const PlanContext *context, const GridLayout *layout)
 {
     const Layer *layer = context->layer;
-    const int row_tiles = layout->rows / 8, tile_k = 8 * word_elements(context);
+    const int64_t row_tiles = divide_up(layout->rows, 8);
     Shapes shapes = {0};
     for (int p = 0; p < layer->cell->phase_count; p++) {
         const CellPhase *phase = &layer->cell->phases[p];
@@ -47,14 +67,14 @@ static Shapes shapes_of(const PlanContext *context, const GridLayout *layout)
             continue;
         const int64_t depth = layer_domain_size(layer, phase->operand_domain);
         const int64_t tiles = divide_up(phase->row_count * share, 16);
-        const int64_t k_tiles = divide_up(depth, WARPS * tile_k);
-        const int64_t registers = 4 * row_tiles * (tiles + k_tiles);
-        shapes.fragments += tiles * k_tiles;
+        const int64_t loads = divide_up(depth, WARPS * 4 * LOAD);
+        const int64_t registers = product_registers(context, layout, tiles, loads);
+        shapes.fragments += tiles * loads * 2 / word_elements(context);
         shapes.tile_rows = tiles * 16 > shapes.tile_rows ? tiles * 16 : shapes.tile_rows;
         if (registers > shapes.product_registers)
             shapes.product_registers = registers;
-        shapes.buffer_pairs += 2 * layout->replicas * WARPS * k_tiles * row_tiles * 32;
-        shapes.operand_bytes += depth * 8 / word_elements(context);
+        shapes.buffer_loads += 2 * layout->replicas * WARPS * loads * row_tiles * 32;
+        shapes.operand_bytes += depth * 4;
     }
     return shapes;
 }
@@ -64,9 +84,7 @@ static int held_fragments(const PlanContext *context, const Shapes *shapes)
     const Cell *cell = context->layer->cell;
     const int64_t values = shapes->items * (cell->W.count + cell->b.count + cell->rb.count +
                                             cell->p.count + 2 * cell->state_count);
-    int64_t held = (REGISTERS - REGISTERS_BASE - shapes->product_registers -
-                    REGISTERS_PER_VALUE * values / 2) /
-                   4;
+    int64_t held = (REGISTERS - REGISTERS_BASE - shapes->product_registers - values) / 4;
     held = held > HELD_MAX ? HELD_MAX : held > 0 ? held : 0;
     return (int)(held < shapes->fragments ? held : shapes->fragments);
 }
@@ -78,15 +96,18 @@ static double step_us(const PlanContext *context, const GridLayout *layout, cons
     const int64_t groups = context->device->sm_count / layout->ctas;
     const int64_t waves = divide_up(groups_needed, groups);
     const int64_t rows = context->batch < layout->rows ? context->batch : layout->rows;
-    const double products = context->precision == PRECISION_FLOAT32 ? 3.0 : 1.0;
-    const double mma_cycles = (double)shapes->fragments * (layout->rows / 8) * products * 2 * 6.2 +
-                              (products > 1 ? (double)shapes->fragments * 16 : 0);
+    const double row_tiles = (double)divide_up(layout->rows, 8);
+    const double cycles = !on_cores(context, layout)                ? 8
+                          : context->precision == PRECISION_FLOAT32 ? 3 * 12.4 * row_tiles
+                                                                    : 12.4 * row_tiles;
     const double shared_cycles =
         (double)(shapes->fragments - layout->held) * THREADS * FRAGMENT_BYTES / 128;
-    const double multiply = mma_cycles > shared_cycles ? mma_cycles : shared_cycles;
+    const double core_cycles = (double)shapes->fragments * cycles;
+    const double multiply = core_cycles > shared_cycles ? core_cycles : shared_cycles;
+    const double sums = (double)(2 * WARPS * shapes->tile_rows * layout->rows * 4) / 128;
     const double exchange =
-        0.55 + 0.003 * layout->ctas + (double)(rows * shapes->operand_bytes) / 40e3;
-    const double reduce = 0.12 + 0.06 * (double)shapes->items;
+        0.6 + 0.003 * layout->ctas + (double)(rows * shapes->operand_bytes) / 40e3;
+    const double reduce = 0.12 + 0.06 * (double)shapes->items + sums / 1755;
     return (double)waves * context->layer->cell->phase_count *
            (exchange + reduce + multiply / 1755);
 }
@@ -105,7 +126,7 @@ static GridLayout layout_with(const PlanContext *context, int share, int rows)
                           (shapes.fragments - layout.held) * (int64_t)THREADS * FRAGMENT_BYTES +
                           2 * layout.ring * rows * 4;
     layout.packed_bytes = layout.ctas * shapes.fragments * (int64_t)THREADS * FRAGMENT_BYTES;
-    layout.buffer_bytes = shapes.buffer_pairs * FRAGMENT_BYTES;
+    layout.buffer_bytes = shapes.buffer_loads * FRAGMENT_BYTES;
     layout.step_us = step_us(context, &layout, &shapes);
     return layout;
 }
@@ -114,7 +135,8 @@ bool grid_layout(const PlanContext *context, GridLayout *out)
 {
     bool found = false;
     *out = (GridLayout){.shared_bytes = INT64_MAX};
-    for (int rows = 8; rows <= 16; rows += 8)
+    // A module for any batch gets whole tiles of rows.
+    for (int rows = context->model->batch ? 1 : 8; rows <= ROWS_MAX; rows *= 2)
         for (int share = SHARE_UNIT; share <= SHARE_MAX; share += SHARE_UNIT) {
             if (divide_up(context->layer->units, share) > context->device->sm_count)
                 continue;

@@ -7,7 +7,7 @@
 typedef struct {
     int ctas;      ///< of a group
     int share;     ///< units of a CTA, a multiple of 4
-    int rows;      ///< of the batch, of a group: 8 or 16
+    int rows;      ///< of the batch, of a group: a power of 2
     int ring;      ///< steps of W*x in shared memory
     int held;      ///< mma fragments of a thread in registers
     int fragments; ///< all of a thread

@@ -3,27 +3,31 @@
 //
 // K is cut into 8 slices, one a warp, and a sum is that of the slices in order: the bits of a row
 // do not depend on its place or company. Element k of an operand belongs to slice k / slice, lane
-// group q within it, tile j and word, so that the two packets of one mma fragment lie side by side:
+// group q within it, and four elements in turn are one load of 16 bytes, in the order in which mma
+// fragments take them: two packets of 16-bit operands (one fragment), or four words (two):
 //
-//     buffer [parity][replica][slice][tile][8 rows][row, q: 32 lanes] of 16 bytes
+//     buffer [parity][replica][slice][load][8 rows][row, q: 32 lanes] of 16 bytes
 //     fragments of a CTA [phase][tile of K][tile of 16 rows of R][thread] of 16 bytes
 //     partial sums [2][warp][16 * tiles][RNN_ROWS]
 //
 // A buffer is written again two epochs later. By then every CTA has read it: it published the epoch
-// between only after its barrier, and that is what the writer has waited for.
+// between only after its barrier, and that is what the writer has waited for. A word of 32 bits
+// needs no packet: its last bit, which no product keeps, turns each time its place is written, for
+// which places of rows beyond the batch are written too.
 //
-// In float32 each product is three of tf32 (prim/mma.cuh).
+// In float32 a product is three of tf32 (prim/mma.cuh); one row alone is multiplied without tensor
+// cores, which would spend seven eighths of their work on rows that are not there.
 #ifndef RNN_GRID_PRODUCT_CUH
 #define RNN_GRID_PRODUCT_CUH
 
 #include "cuda/cell.cuh"
+#include "cuda/prim/exchange.cuh"
 #include "cuda/prim/mma.cuh"
-#include "cuda/prim/packet.cuh"
 
 #ifndef RNN_CTAS
 #define RNN_CTAS 4     // of a group
 #define RNN_SHARE 16   // units of a CTA
-#define RNN_ROWS 8     // of the batch, of a group
+#define RNN_ROWS 8     // of the batch, of a group: a power of 2
 #define RNN_RING 4     // steps of W*x ahead
 #define RNN_HELD 32    // fragments of a thread in registers
 #define RNN_REPLICAS 1 // of each operand buffer
@@ -34,9 +38,12 @@ enum {
     RNN_THREADS = 32 * RNN_WARPS,
     RNN_WORD = RNN_PRECISION >= 2 ? 2 : 1, // elements of a word
     RNN_TILE_K = 8 * RNN_WORD,
-    RNN_ROW_TILES = RNN_ROWS / 8,
+    RNN_ROW_TILES = (RNN_ROWS + 7) / 8,
+    RNN_LOAD = 4,           // elements of a load of 16 bytes, of one lane
+    RNN_LOADS_MAX = 12,     // of a thread at once
     RNN_POLLS_MAX = 1 << 22 // some seconds
 };
+constexpr bool rnn_on_cores = RNN_ROWS > 1 || RNN_PRECISION >= 2;
 
 /// Units of one CTA in a phase: of H, or in proportion of P.
 constexpr __device__ int rnn_share(int size)
@@ -47,12 +54,22 @@ constexpr __device__ int rnn_row_tiles(int phase) // of 16 rows of R
 {
     return (rnn_phases[phase].row_count * rnn_share(rnn_phases[phase].size) + 15) / 16;
 }
-constexpr __device__ int rnn_k_tiles(int phase) // of one warp
+constexpr __device__ int rnn_loads(int phase) // of one lane and tile of rows
 {
     return rnn_phases[phase].row_count > 0
-               ? (rnn_phases[phase].operand_size + RNN_WARPS * RNN_TILE_K - 1) /
-                     (RNN_WARPS * RNN_TILE_K)
+               ? (rnn_phases[phase].operand_size + RNN_WARPS * 4 * RNN_LOAD - 1) /
+                     (RNN_WARPS * 4 * RNN_LOAD)
                : 0;
+}
+constexpr __device__ int rnn_k_tiles(int phase) // of one warp
+{
+    return rnn_loads(phase) * (2 / RNN_WORD);
+}
+/// Loads that are under way at once: all, or so many that two lots fit the registers.
+constexpr __device__ int rnn_lot(int phase)
+{
+    const int loads = rnn_loads(phase), half = RNN_LOADS_MAX / 2 / RNN_ROW_TILES;
+    return loads * RNN_ROW_TILES <= RNN_LOADS_MAX ? loads : half > 1 ? half : 1;
 }
 constexpr __device__ int rnn_first_fragment(int phase)
 {
@@ -61,12 +78,12 @@ constexpr __device__ int rnn_first_fragment(int phase)
         first += rnn_row_tiles(p) * rnn_k_tiles(p);
     return first;
 }
-/// Where the buffers of a phase's operand begin, in pairs of packets; of the phase count: the end.
+/// Where the buffers of a phase's operand begin, in loads; of the phase count: the end.
 constexpr __device__ long long rnn_buffer_at(int phase)
 {
     long long at = 0;
     for (int p = 0; p < phase; p++)
-        at += 2ll * RNN_REPLICAS * RNN_WARPS * rnn_k_tiles(p) * RNN_ROW_TILES * 32;
+        at += 2ll * RNN_REPLICAS * RNN_WARPS * rnn_loads(p) * RNN_ROW_TILES * 32;
     return at;
 }
 /// Floats of the partial sums, the largest of all phases, twice.
@@ -132,7 +149,7 @@ constexpr __device__ bool rnn_is_ordered()
 constexpr int rnn_fragment_count = rnn_first_fragment(RNN_PHASE_COUNT);
 constexpr int rnn_held = RNN_HELD < rnn_fragment_count ? RNN_HELD : rnn_fragment_count;
 constexpr int rnn_item_count = rnn_items();
-static_assert(RNN_ROWS % 8 == 0 && RNN_SHARE % 4 == 0, "tiles of rows and units");
+static_assert((RNN_ROWS & (RNN_ROWS - 1)) == 0 && RNN_SHARE % 4 == 0, "tiles of rows and units");
 static_assert(RNN_NORMS == 0, "a mean needs all units of a row");
 static_assert(rnn_is_ordered(), "a buffer may be written before all have read it");
 
@@ -167,107 +184,188 @@ RNN_INLINE int rnn_item_row()
     return (int)threadIdx.x % RNN_ROWS;
 }
 
-/// Where the pair of packets of slice, tile, row tile and lane lies in the buffers of a phase.
+/// Where the load of slice, number and row tile of lane 0 lies in the buffers of a phase.
 template <int Phase>
-RNN_INLINE long long rnn_pair_at(int parity, int replica, int slice, int tile, int row_tile)
+RNN_INLINE long long rnn_load_at(int parity, int replica, int slice, int load, int row_tile)
 {
     return rnn_buffer_at(Phase) +
-           ((((long long)parity * RNN_REPLICAS + replica) * RNN_WARPS + slice) *
-                rnn_k_tiles(Phase) +
-            tile) *
+           ((((long long)parity * RNN_REPLICAS + replica) * RNN_WARPS + slice) * rnn_loads(Phase) +
+            load) *
                RNN_ROW_TILES * 32 +
            row_tile * 32;
 }
 
-/// Polls this warp's slice of the operand of `Phase` until all of it has arrived.
-template <int Phase>
-RNN_INLINE void rnn_receive(RnnThread &self, unsigned epoch,
-                            uint4 (&operand)[RNN_SOME(rnn_k_tiles(Phase))][RNN_ROW_TILES])
+/// What comes with a value of an epoch: the epoch, or its turn as the last bit of a word.
+RNN_INLINE unsigned rnn_mark(unsigned epoch)
 {
-    constexpr int tiles = rnn_k_tiles(Phase), size = rnn_phases[Phase].operand_size;
-    constexpr bool full = size == tiles * RNN_WARPS * RNN_TILE_K;
-    const uint4 *from = self.buffers + self.lane +
-                        rnn_pair_at<Phase>(epoch & 1, self.cta % RNN_REPLICAS, self.warp, 0, 0);
-    const int first = self.warp * tiles * RNN_TILE_K + self.lane % 4 * tiles * 2 * RNN_WORD;
+    return RNN_PRECISION >= 2 ? epoch : (epoch + 1) / 2 & 1;
+}
+
+/// Whether all of a load is of the epoch with this mark.
+RNN_INLINE bool rnn_arrived(const uint4 &load, unsigned mark)
+{
+#if RNN_PRECISION >= 2
+    return load.y == mark && load.w == mark;
+#else
+    return mark ? load.x & load.y & load.z & load.w & 1
+                : !((load.x | load.y | load.z | load.w) & 1);
+#endif
+}
+
+/// Zeros, with that mark, for the elements of a load from number `present` on.
+RNN_INLINE void rnn_clear(uint4 &load, int present, unsigned mark)
+{
+#if RNN_PRECISION >= 2
+    if (present <= 0)
+        load.x = 0, load.y = mark;
+    if (present <= 2)
+        load.z = 0, load.w = mark;
+#else
+    load.x = present <= 0 ? mark : load.x;
+    load.y = present <= 1 ? mark : load.y;
+    load.z = present <= 2 ? mark : load.z;
+    load.w = present <= 3 ? mark : load.w;
+#endif
+}
+
+/// This warp's slice of the operand of `Phase`, received lot by lot.
+template <int Phase> struct RnnOperand {
+    static constexpr int loads = rnn_loads(Phase), lot = rnn_lot(Phase);
+    static constexpr bool full = rnn_phases[Phase].operand_size == loads * RNN_WARPS * 4 * RNN_LOAD;
+    const uint4 *from;
+    int first; ///< element of this lane's first load
+    unsigned mark;
+    uint4 at[lot < loads ? 2 : 1][lot][RNN_ROW_TILES];
+
+    /// Loads what has not arrived of the lot that begins at load `begin`. Rows that are not there
+    /// and elements beyond K have arrived, as zeros.
+    template <int Begin> RNN_MEMBER void load()
+    {
 #pragma unroll
-    for (int j = 0; j < tiles; j++)
-#pragma unroll
-        for (int n = 0; n < RNN_ROW_TILES; n++) {
-            // What never comes is there already, as zeros: rows beyond the batch, elements beyond
-            // K.
-            const int k = first + j * 2 * RNN_WORD;
-            const bool no_row = n * 8 + self.lane / 4 >= self.rows;
-            operand[j][n] =
-                make_uint4(0, no_row || (!full && k >= size) ? epoch : epoch - 1, 0,
-                           no_row || (!full && k + RNN_WORD >= size) ? epoch : epoch - 1);
-        }
-    bool waiting = !self.stuck;
-    for (int polls = 0; waiting; polls++) {
-        waiting = false;
-#pragma unroll
-        for (int j = 0; j < tiles; j++)
+        for (int j = 0; j < lot && Begin + j < loads; j++)
 #pragma unroll
             for (int n = 0; n < RNN_ROW_TILES; n++) {
-                uint4 &pair = operand[j][n];
-                if (pair.y != epoch || pair.w != epoch) {
-                    const bool first_only = !full && pair.w == epoch && pair.z == 0;
-                    pair = rnn_packet_load2(from + (j * RNN_ROW_TILES + n) * 32);
-                    if (first_only)
-                        pair.z = 0, pair.w = epoch;
-                }
+                uint4 &to = at[Begin / lot % 2][j][n];
+                if (rnn_arrived(to, mark))
+                    continue;
+                to = rnn_exchange_load(from + ((Begin + j) * RNN_ROW_TILES + n) * 32);
+                if (!full)
+                    rnn_clear(to, rnn_phases[Phase].operand_size - first - (Begin + j) * RNN_LOAD,
+                              mark);
             }
-#pragma unroll
-        for (int j = 0; j < tiles; j++)
-#pragma unroll
-            for (int n = 0; n < RNN_ROW_TILES; n++)
-                waiting |= operand[j][n].y != epoch || operand[j][n].w != epoch;
-        if (polls == RNN_POLLS_MAX)
-            waiting = false, self.stuck = true;
     }
-}
 
-/// The bits of a tf32 number where that is finite, else 0: what multiplies the rest of a weight, so
-/// that an infinite operand counts once.
-RNN_INLINE unsigned rnn_finite(unsigned high)
+    template <int Begin> RNN_MEMBER void begin(const RnnThread &self)
+    {
+#pragma unroll
+        for (int j = 0; j < lot && Begin + j < loads; j++)
+#pragma unroll
+            for (int n = 0; n < RNN_ROW_TILES; n++) {
+                uint4 &to = at[Begin / lot % 2][j][n];
+                const bool no_row = rnn_on_cores && n * 8 + self.lane / 4 >= self.rows;
+                const unsigned other = RNN_PRECISION >= 2 ? mark - 1 : mark ^ 1;
+                to = RNN_PRECISION >= 2 ? make_uint4(0, other, 0, other)
+                                        : make_uint4(other, other, other, other);
+                if (no_row)
+                    rnn_clear(to, 0, mark);
+                else if (!full)
+                    rnn_clear(to, rnn_phases[Phase].operand_size - first - (Begin + j) * RNN_LOAD,
+                              mark);
+            }
+        load<Begin>();
+    }
+
+    /// Waits until the lot has arrived.
+    template <int Begin> RNN_MEMBER void wait(RnnThread &self)
+    {
+        for (int polls = 0; !self.stuck; polls++) {
+            bool waiting = false;
+#pragma unroll
+            for (int j = 0; j < lot && Begin + j < loads; j++)
+#pragma unroll
+                for (int n = 0; n < RNN_ROW_TILES; n++)
+                    waiting |= !rnn_arrived(at[Begin / lot % 2][j][n], mark);
+            if (!waiting)
+                break;
+            self.stuck = polls == RNN_POLLS_MAX;
+            load<Begin>();
+        }
+    }
+};
+
+#if RNN_PRECISION == 0
+/// An operand of float32 as two of tf32. `finite` is `high` where that is finite, else 0: what
+/// multiplies the rest of a weight, so that an infinity counts once.
+struct RnnSplit {
+    unsigned high, finite, low;
+};
+RNN_INLINE RnnSplit rnn_split(unsigned x)
 {
-    return (high & 0x7f800000) == 0x7f800000 ? 0 : high;
+    RnnSplit split = {rnn_high(x), 0, rnn_low(x)};
+    split.finite = (split.high & 0x7f800000) == 0x7f800000 ? 0 : split.high;
+    return split;
 }
 
-/// sums += a * b for all row tiles of R and of the batch at one tile of K. In float32 the three
-/// products of a pair of tiles stand apart, so that none waits for the one before.
+/// The rest of a weight, of which the tensor core reads the first 19 bits. Packed weights have 22
+/// significant bits, so that the rest has 11 and is a number of tf32.
+RNN_INLINE unsigned rnn_weight_rest(unsigned weight)
+{
+    return __float_as_uint(
+        __fsub_rn(__uint_as_float(weight), __uint_as_float(weight & 0xffffe000)));
+}
+#endif
+
+/// sums += a * b for all row tiles of R and of the batch at one tile of K; b0 and b1 are the words
+/// of the fragment, without their marks. In float32 the three products of a pair of tiles stand
+/// apart, so that none waits for the one before.
 template <int Tiles>
-RNN_INLINE void rnn_multiply_tiles(float (&sums)[Tiles][RNN_ROW_TILES][4],
-                                   const unsigned (&a)[Tiles][4], const uint4 (&b)[RNN_ROW_TILES])
+RNN_INLINE void
+rnn_multiply_tiles(float (&sums)[Tiles][RNN_ROW_TILES][4], const unsigned (&a)[Tiles][4],
+                   const unsigned (&b0)[RNN_ROW_TILES], const unsigned (&b1)[RNN_ROW_TILES])
 {
 #if RNN_PRECISION == 0
-    unsigned high[Tiles][4], low[Tiles][4];
+    unsigned rest[Tiles][4];
 #pragma unroll
     for (int m = 0; m < Tiles; m++)
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            high[m][i] = rnn_high(a[m][i]);
-            low[m][i] = rnn_low(a[m][i]);
-        }
+        for (int i = 0; i < 4; i++)
+            rest[m][i] = rnn_weight_rest(a[m][i]);
 #pragma unroll
     for (int n = 0; n < RNN_ROW_TILES; n++) {
-        const unsigned x = rnn_high(b[n].x), z = rnn_high(b[n].z);
+        const RnnSplit x = rnn_split(b0[n]), z = rnn_split(b1[n]);
 #pragma unroll
         for (int m = 0; m < Tiles; m++)
-            rnn_mma_once(sums[m][n], low[m], rnn_finite(x), rnn_finite(z));
+            rnn_mma_once(sums[m][n], rest[m], x.finite, z.finite);
 #pragma unroll
         for (int m = 0; m < Tiles; m++)
-            rnn_mma_once(sums[m][n], high[m], rnn_low(b[n].x), rnn_low(b[n].z));
+            rnn_mma_once(sums[m][n], a[m], x.low, z.low);
 #pragma unroll
         for (int m = 0; m < Tiles; m++)
-            rnn_mma_once(sums[m][n], high[m], x, z);
+            rnn_mma_once(sums[m][n], a[m], x.high, z.high);
     }
 #else
 #pragma unroll
     for (int m = 0; m < Tiles; m++)
 #pragma unroll
         for (int n = 0; n < RNN_ROW_TILES; n++)
-            rnn_mma(sums[m][n], a[m], b[n].x, b[n].z);
+            rnn_mma(sums[m][n], a[m], b0[n], b1[n]);
 #endif
+}
+
+/// The same of one row by this thread's four weights; [0] and [1] are sums of the tile's rows
+/// lane / 4 and lane / 4 + 8.
+template <int Tiles>
+RNN_INLINE void rnn_multiply_row(float (&sums)[Tiles][RNN_ROW_TILES][4],
+                                 const unsigned (&a)[Tiles][4], unsigned b0, unsigned b1)
+{
+    const float x = __uint_as_float(b0), z = __uint_as_float(b1);
+#pragma unroll
+    for (int m = 0; m < Tiles; m++) {
+        sums[m][0][0] = fmaf(__uint_as_float(a[m][0]), x, sums[m][0][0]);
+        sums[m][0][1] = fmaf(__uint_as_float(a[m][1]), x, sums[m][0][1]);
+        sums[m][0][2] = fmaf(__uint_as_float(a[m][2]), z, sums[m][0][2]);
+        sums[m][0][3] = fmaf(__uint_as_float(a[m][3]), z, sums[m][0][3]);
+    }
 }
 
 RNN_INLINE float *rnn_partials(const RnnThread &self)
@@ -275,36 +373,92 @@ RNN_INLINE float *rnn_partials(const RnnThread &self)
     return self.partials + self.turn * (rnn_partial_floats() / 2);
 }
 
-/// This warp's part of the product of `Phase`, to the partial sums [warp][16 * tiles][RNN_ROWS].
-template <int Phase> RNN_INLINE void rnn_multiply(RnnThread &self, unsigned epoch)
+/// Multiplies load `load` of a lot.
+template <int Phase>
+RNN_INLINE void rnn_multiply_load(const RnnThread &self, int load,
+                                  const uint4 (&operand)[RNN_ROW_TILES],
+                                  float (&sums)[rnn_row_tiles(Phase)][RNN_ROW_TILES][4])
 {
-    constexpr int row_tiles = rnn_row_tiles(Phase), tiles = rnn_k_tiles(Phase);
-    constexpr int first = rnn_first_fragment(Phase);
-    uint4 operand[RNN_SOME(tiles)][RNN_ROW_TILES];
-    float sums[row_tiles][RNN_ROW_TILES][4] = {};
-    rnn_receive<Phase>(self, epoch, operand);
+    constexpr int row_tiles = rnn_row_tiles(Phase), per_load = 2 / RNN_WORD;
 #pragma unroll
-    for (int j = 0; j < tiles; j++) {
-        unsigned a[row_tiles][4];
+    for (int half = 0; half < per_load; half++) {
+        unsigned a[row_tiles][4], b0[RNN_ROW_TILES], b1[RNN_ROW_TILES];
 #pragma unroll
         for (int m = 0; m < row_tiles; m++) {
-            const int i = first + j * row_tiles + m;
+            const int i = rnn_first_fragment(Phase) + (load * per_load + half) * row_tiles + m;
             const uint4 w = i < rnn_held ? self.weights[i < rnn_held ? i : 0]
                                          : self.rest[(i - rnn_held) * RNN_THREADS];
             a[m][0] = w.x, a[m][1] = w.y, a[m][2] = w.z, a[m][3] = w.w;
         }
-        rnn_multiply_tiles<row_tiles>(sums, a, operand[j]);
+#pragma unroll
+        for (int n = 0; n < RNN_ROW_TILES; n++) {
+            const uint4 &from = operand[n];
+            b0[n] = RNN_PRECISION >= 2 ? from.x : (half ? from.z : from.x) & ~1u;
+            b1[n] = RNN_PRECISION >= 2 ? from.z : (half ? from.w : from.y) & ~1u;
+        }
+        if constexpr (rnn_on_cores)
+            rnn_multiply_tiles<row_tiles>(sums, a, b0, b1);
+        else
+            rnn_multiply_row<row_tiles>(sums, a, b0[0], b1[0]);
     }
-    float *to = rnn_partials(self) + (self.warp * row_tiles * 16 + self.lane / 4) * RNN_ROWS +
-                self.lane % 4 * 2;
+}
+
+/// Lots from load `Begin` on: the next is under way while one is multiplied.
+template <int Phase, int Begin>
+RNN_INLINE void rnn_multiply_lots(RnnThread &self, RnnOperand<Phase> &operand,
+                                  float (&sums)[rnn_row_tiles(Phase)][RNN_ROW_TILES][4])
+{
+    constexpr int lot = RnnOperand<Phase>::lot, loads = RnnOperand<Phase>::loads;
+    if constexpr (Begin < loads) {
+        operand.template wait<Begin>(self);
+        if constexpr (Begin + lot < loads)
+            operand.template begin<Begin + lot>(self);
+#pragma unroll
+        for (int j = 0; j < lot && Begin + j < loads; j++)
+            rnn_multiply_load<Phase>(self, Begin + j, operand.at[Begin / lot % 2][j], sums);
+        rnn_multiply_lots<Phase, Begin + lot>(self, operand, sums);
+    }
+}
+
+/// Stores the sums of one tile of R and of the batch to the partial sums of this warp.
+RNN_INLINE void rnn_store_sums(const RnnThread &self, float *to, const float (&sums)[4])
+{
+    const int column = self.lane % 4 * 2;
+    if constexpr (!rnn_on_cores) {
+        float first = sums[0] + sums[2], second = sums[1] + sums[3];
+        first += __shfl_xor_sync(0xffffffff, first, 1);
+        second += __shfl_xor_sync(0xffffffff, second, 1);
+        first += __shfl_xor_sync(0xffffffff, first, 2);
+        second += __shfl_xor_sync(0xffffffff, second, 2);
+        if (column == 0)
+            to[0] = first, to[8] = second;
+    } else if constexpr (RNN_ROWS == 1) {
+        if (column == 0)
+            to[0] = sums[0], to[8] = sums[2];
+    } else if (column < RNN_ROWS) {
+        *(float2 *)(to + column) = make_float2(sums[0], sums[1]);
+        *(float2 *)(to + 8 * RNN_ROWS + column) = make_float2(sums[2], sums[3]);
+    }
+}
+
+/// This warp's part of the product of `Phase`, to the partial sums [warp][16 * tiles][RNN_ROWS].
+template <int Phase> RNN_INLINE void rnn_multiply(RnnThread &self, unsigned epoch)
+{
+    constexpr int row_tiles = rnn_row_tiles(Phase);
+    RnnOperand<Phase> operand;
+    float sums[row_tiles][RNN_ROW_TILES][4] = {};
+    operand.mark = rnn_mark(epoch);
+    operand.first = (self.warp * 4 + self.lane % 4) * operand.loads * RNN_LOAD;
+    operand.from = self.buffers + (rnn_on_cores ? self.lane : self.lane % 4) +
+                   rnn_load_at<Phase>(epoch & 1, self.cta % RNN_REPLICAS, self.warp, 0, 0);
+    operand.template begin<0>(self);
+    rnn_multiply_lots<Phase, 0>(self, operand, sums);
+    float *to = rnn_partials(self) + (self.warp * row_tiles * 16 + self.lane / 4) * RNN_ROWS;
 #pragma unroll
     for (int m = 0; m < row_tiles; m++)
 #pragma unroll
-        for (int n = 0; n < RNN_ROW_TILES; n++) {
-            *(float2 *)(to + m * 16 * RNN_ROWS + n * 8) = make_float2(sums[m][n][0], sums[m][n][1]);
-            *(float2 *)(to + (m * 16 + 8) * RNN_ROWS + n * 8) =
-                make_float2(sums[m][n][2], sums[m][n][3]);
-        }
+        for (int n = 0; n < RNN_ROW_TILES; n++)
+            rnn_store_sums(self, to + m * 16 * RNN_ROWS + n * 8, sums[m][n]);
 }
 
 /// Sends `value` of the item's unit, an operand of `Reader`, to all CTAs of the group. All threads
@@ -313,34 +467,38 @@ template <int Reader>
 RNN_INLINE void rnn_send(const RnnThread &self, int item, float value, unsigned epoch)
 {
     constexpr RnnPhase reader = rnn_phases[Reader];
-    constexpr int tiles = rnn_k_tiles(Reader), share = rnn_share(reader.operand_size);
+    constexpr int loads = rnn_loads(Reader), share = rnn_share(reader.operand_size);
+    constexpr unsigned run = loads * RNN_LOAD; // elements of a lane group
     const int unit = rnn_item_unit(item), row = rnn_item_row();
-    const int k = self.cta * share + unit;
-    const bool owned = unit < share && k < reader.operand_size && row < self.rows;
+    const unsigned k = self.cta * share + unit;
+    bool owned = unit < share && k < reader.operand_size;
 #if RNN_RECURRENT_DROPOUT
     if (reader.matrix == RNN_MATRIX_R)
         value *= self.scale[item];
 #endif
 #if RNN_PRECISION >= 2
+    owned = owned && row < self.rows;
     const unsigned mine = owned ? rnn_narrow(value) : 0;
     const unsigned other = __shfl_xor_sync(0xffffffff, mine, RNN_ROWS);
     const unsigned word = mine | other << 16;
-    if (!owned || unit % 2 != 0)
-        return;
+    owned = owned && unit % 2 == 0;
 #else
-    const unsigned word = __float_as_uint(rnn_round(value));
+    const unsigned bits = __float_as_uint(rnn_round(value));
+    const unsigned word = ((value == value ? bits + 1 : bits) & ~1u) | rnn_mark(epoch);
+#endif
     if (!owned)
         return;
-#endif
-    const int slice = k / (tiles * RNN_TILE_K), within = k % (tiles * RNN_TILE_K);
-    const int q = within / (tiles * 2 * RNN_WORD), at = within % (tiles * 2 * RNN_WORD);
-    const long long pair =
-        rnn_pair_at<Reader>(epoch & 1, 0, slice, at / (2 * RNN_WORD), row / 8) + row % 8 * 4 + q;
-    char *to = (char *)(self.buffers + pair) + at % (2 * RNN_WORD) / RNN_WORD * 8;
-    constexpr long long replica_bytes = 16ll * RNN_WARPS * tiles * RNN_ROW_TILES * 32;
+    const unsigned slice = k / (4 * run), q = k / run % 4, at = k % run;
+    const long long load = rnn_load_at<Reader>(epoch & 1, 0, slice, at / RNN_LOAD, row / 8);
+    char *to = (char *)(self.buffers + load + row % 8 * 4 + q) + at % RNN_LOAD * 4;
+    constexpr long long replica_bytes = 16ll * RNN_WARPS * loads * RNN_ROW_TILES * 32;
 #pragma unroll
     for (int replica = 0; replica < RNN_REPLICAS; replica++)
+#if RNN_PRECISION >= 2
         rnn_packet_store(to + replica * replica_bytes, word, epoch);
+#else
+        rnn_word_store(to + replica * replica_bytes, word);
+#endif
 }
 
 /// Sends what phase Phase has made and phase Reader multiplies, for all Readers from this one on.

@@ -1,7 +1,7 @@
 // Variant persistent_grid: one launch for all steps; the CTAs of a group share R and RNN_ROWS rows
 // of the batch, each CTA owning RNN_SHARE units of every gate, and the operands of products travel
-// through L2 in packets that carry their epoch (prim/packet.cuh). Groups are independent; a group
-// takes row group after row group.
+// through L2 and say themselves that they have arrived (prim/exchange.cuh). Groups are independent;
+// a group takes row group after row group.
 //
 //     CTA c of a group: rows g*S + u of R, u < S units of gate g     K ->  warp 0 | warp 1 | ... 7
 //                                                                  M  v   fragments: the first
@@ -364,6 +364,8 @@ extern "C" __global__ void rnn_pack(const float *R, const float *P, uint4 *packe
             words[i] = rnn_narrow(w[0]) | (unsigned)rnn_narrow(w[1]) << 16;
 #else
             words[i] = __float_as_uint(rnn_round(w[0]));
+            if (RNN_PRECISION == 0 && rnn_on_cores && fabsf(w[0]) < RNN_INFINITY)
+                words[i] = (words[i] + 2) & ~3u; // 22 bits, as rnn_weight_rest wants them
 #endif
         }
         packed[at] = make_uint4(words[0], words[1], words[2], words[3]);
