@@ -12,7 +12,7 @@ enum { WARPS = 8, THREADS = 256, RING = 4, SHARE_UNIT = 4, SHARE_MAX = 128, FRAG
 enum { REGISTERS = 248, REGISTERS_BASE = 72, HELD_MAX = 40 };
 
 /// As RNN_LOAD and RNN_LOADS_MAX of the skeleton.
-enum { LOAD = 4, LOADS_MAX = 12, ROWS_MAX = 32 };
+enum { LOAD = 4, LOADS_MAX = 12 };
 
 static int64_t divide_up(int64_t value, int64_t unit)
 {
@@ -135,8 +135,9 @@ bool grid_layout(const PlanContext *context, GridLayout *out)
 {
     bool found = false;
     *out = (GridLayout){.shared_bytes = INT64_MAX};
-    // A module for any batch gets whole tiles of rows.
-    for (int rows = context->model->batch ? 1 : 8; rows <= ROWS_MAX; rows *= 2)
+    // A module for any batch gets whole tiles of rows; two units of a word lie in one warp.
+    const int rows_max = 32 / word_elements(context);
+    for (int rows = context->model->batch ? 1 : 8; rows <= rows_max; rows *= 2)
         for (int share = SHARE_UNIT; share <= SHARE_MAX; share += SHARE_UNIT) {
             if (divide_up(context->layer->units, share) > context->device->sm_count)
                 continue;

@@ -150,6 +150,7 @@ constexpr int rnn_fragment_count = rnn_first_fragment(RNN_PHASE_COUNT);
 constexpr int rnn_held = RNN_HELD < rnn_fragment_count ? RNN_HELD : rnn_fragment_count;
 constexpr int rnn_item_count = rnn_items();
 static_assert((RNN_ROWS & (RNN_ROWS - 1)) == 0 && RNN_SHARE % 4 == 0, "tiles of rows and units");
+static_assert(RNN_WORD == 1 || RNN_ROWS <= 16, "a warp holds both units of a word");
 static_assert(RNN_NORMS == 0, "a mean needs all units of a row");
 static_assert(rnn_is_ordered(), "a buffer may be written before all have read it");
 
