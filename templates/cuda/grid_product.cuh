@@ -8,7 +8,8 @@
 //
 //     buffer [parity][replica][slice][load][8 rows][row, q: 32 lanes] of 16 bytes
 //     fragments of a CTA [phase][tile of K][tile of 16 rows of R][thread] of 16 bytes
-//     partial sums [2][warp][16 * tiles][RNN_ROWS]
+//     partial sums [2][warp][16 * tiles][RNN_ROWS], rows of the batch swapped (rnn_swap) so that
+//         the eight rows of R that a warp stores at once lie in different banks
 //
 // A buffer is written again two epochs later. By then every CTA has read it: it published the epoch
 // between only after its barrier, and that is what the writer has waited for. A word of 32 bits
@@ -369,6 +370,13 @@ RNN_INLINE void rnn_multiply_row(float (&sums)[Tiles][RNN_ROW_TILES][4],
     }
 }
 
+/// What is added bitwise to a row of the batch where partial sums of a row of R lie: rows of R 4
+/// apart and more have the same.
+RNN_INLINE int rnn_swap(int row_of_R)
+{
+    return RNN_ROWS == 32 ? row_of_R % 4 * 8 : RNN_ROWS == 16 ? row_of_R / 2 % 2 * 8 : 0;
+}
+
 RNN_INLINE float *rnn_partials(const RnnThread &self)
 {
     return self.partials + self.turn * (rnn_partial_floats() / 2);
@@ -422,9 +430,10 @@ RNN_INLINE void rnn_multiply_lots(RnnThread &self, RnnOperand<Phase> &operand,
 }
 
 /// Stores the sums of one tile of R and of the batch to the partial sums of this warp.
-RNN_INLINE void rnn_store_sums(const RnnThread &self, float *to, const float (&sums)[4])
+RNN_INLINE void rnn_store_sums(const RnnThread &self, float *to, int row_tile,
+                               const float (&sums)[4])
 {
-    const int column = self.lane % 4 * 2;
+    const int column = (row_tile * 8 + self.lane % 4 * 2) ^ rnn_swap(self.lane / 4);
     if constexpr (!rnn_on_cores) {
         float first = sums[0] + sums[2], second = sums[1] + sums[3];
         first += __shfl_xor_sync(0xffffffff, first, 1);
@@ -459,7 +468,7 @@ template <int Phase> RNN_INLINE void rnn_multiply(RnnThread &self, unsigned epoc
     for (int m = 0; m < row_tiles; m++)
 #pragma unroll
         for (int n = 0; n < RNN_ROW_TILES; n++)
-            rnn_store_sums(self, to + m * 16 * RNN_ROWS + n * 8, sums[m][n]);
+            rnn_store_sums(self, to + m * 16 * RNN_ROWS, n, sums[m][n]);
 }
 
 /// Sends `value` of the item's unit, an operand of `Reader`, to all CTAs of the group. All threads

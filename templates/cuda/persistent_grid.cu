@@ -82,12 +82,13 @@ RNN_INLINE void rnn_run_phases(RnnThread &self, float (&input)[rnn_item_count][R
             __syncthreads();
         if constexpr (Phase == 0)
             rnn_load_input(self, step, input);
-        const float *partials = rnn_partials(self) + rnn_item_row();
+        const float *partials = rnn_partials(self);
         if constexpr (phase.row_count > 0)
             self.turn ^= 1;
 #pragma unroll
         for (int i = 0; i < rnn_item_count; i++) {
             const int unit = rnn_item_unit(i);
+            const float *partial = partials + unit * RNN_ROWS + (rnn_item_row() ^ rnn_swap(unit));
             float product[RNN_GATES_MAX] = {};
             if constexpr (phase.row_count > 0)
                 if (unit < share)
@@ -96,8 +97,7 @@ RNN_INLINE void rnn_run_phases(RnnThread &self, float (&input)[rnn_item_count][R
 #pragma unroll
                         for (int g = 0; g < phase.row_count; g++)
                             product[g] +=
-                                partials[(w * rnn_row_tiles(Phase) * 16 + g * share + unit) *
-                                         RNN_ROWS];
+                                partial[(w * rnn_row_tiles(Phase) * 16 + g * share) * RNN_ROWS];
             float carries_out[RNN_SOME(RNN_CARRIES)];
 #pragma unroll
             for (int c = 0; c < RNN_SOME(RNN_CARRIES); c++)
