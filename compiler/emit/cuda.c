@@ -26,9 +26,9 @@ bool emit_cuda_blocks(const Layer *layer)
 void emit_cuda_cell(const Layer *layer, Precision precision, Text *out)
 {
     const Cell *cell = layer->cell;
+    emit_number(out, "PRECISION", precision);
     text_add(out, "#include \"cuda/prelude.cuh\"\n\n");
     emit_number(out, "OUTPUTS", layer->outputs);
-    emit_number(out, "PRECISION", precision);
     emit_number(out, "INPUT_STRIDE", input_stride(layer));
     emit_cell_numbers(layer, out);
     cell_print_pointwise(cell, out);

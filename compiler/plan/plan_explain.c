@@ -3,9 +3,9 @@
 // place of the key responsible:
 //
 //     layer l0: lstm, 8 -> 64, sequence out
-//       variant         place     estimate  threads  rows/CTA  unroll    shared    memory
-//       persistent_cta  1st        36.1 us      256         1       2   66.0 KB    1.2 MB lowest...
-//       cudnn           refused
+//       variant            place     estimate  threads  rows/CTA  unroll    shared  memory
+//       persistent_cta     1st        36.1 us      256         1       2   66.0 KB  1.2 MB ...
+//       cudnn              refused
 //           specs/m.yaml:8:30: activation: {leaky_relu: 0.05} (cuDNN's LSTM has tanh only)
 #include <string.h>
 
@@ -55,7 +55,7 @@ static void explain_choice(const Explainer *to, const Choice *choice, const char
                            const char *colour)
 {
     Arena *arena = to->arena;
-    text_addf(to->out, "  %-15s %s%-9s%s %11s %8s %9s %7s %9s %9s", choice->variant->name, colour,
+    text_addf(to->out, "  %-18s %s%-9s%s %11s %8s %9s %7s %9s %9s", choice->variant->name, colour,
               place, to->plain, duration(arena, choice->cost_us), number(arena, choice->threads),
               number(arena, choice->rows_per_cta), number(arena, choice->unroll),
               kilo(arena, choice->shared_bytes),
@@ -67,7 +67,7 @@ static void explain_choice(const Explainer *to, const Choice *choice, const char
 
 static void explain_refusal(const Explainer *to, const struct Refusal *refusal)
 {
-    text_addf(to->out, "  %-15s %srefused%s\n", refusal->variant->name, to->bad, to->plain);
+    text_addf(to->out, "  %-18s %srefused%s\n", refusal->variant->name, to->bad, to->plain);
     for (int i = 0; i < refusal->reasons.count; i++) {
         const Reason *reason = &refusal->reasons.items[i];
         text_add(to->out, "      ");
@@ -90,7 +90,7 @@ static void explain_layer(const Explainer *to, const LayerPlan *plan)
               : layer->reversed   ? ", reverse"
                                   : "",
               layer->beside ? ", beside the layer above" : "");
-    text_addf(to->out, "  %s%-15s %-9s %11s %8s %9s %7s %9s %9s%s\n", to->faint, "variant", "place",
+    text_addf(to->out, "  %s%-18s %-9s %11s %8s %9s %7s %9s %9s%s\n", to->faint, "variant", "place",
               "estimate", "threads", "rows/CTA", "unroll", "shared", "memory", to->plain);
     for (int i = 0; i < plan->choice_count; i++)
         explain_choice(to, &plan->choices[i], ordinal(to->arena, i + 1), to->good);

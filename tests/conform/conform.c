@@ -25,7 +25,7 @@
 #include "conform/cases.h"
 #include "conform/check.h"
 
-enum { VARIANTS_MAX = 5, PRECISIONS = 4, EXIT_SKIPPED = 77 };
+enum { VARIANTS_MAX = 6, PRECISIONS = 4, EXIT_SKIPPED = 77 };
 
 static const char *const precisions[] = {"float32", "tf32", "bfloat16", "float16"};
 
@@ -44,8 +44,8 @@ typedef struct {
 /// What a device is asked to run; NULL: as planned. CPU code has levels of instruction sets, of
 /// which a machine may lack some.
 static const char *const cpu_variants[] = {NULL, "cpu:baseline", "cpu:x86-64-v3", "cpu:x86-64-v4"};
-static const char *const cuda_variants[] = {"stepwise", "unrolled", "persistent_cta",
-                                            "persistent_grid", "cudnn"};
+static const char *const cuda_variants[] = {
+    "stepwise", "unrolled", "persistent_cta", "persistent_cluster", "persistent_grid", "cudnn"};
 
 typedef struct {
     Options options;

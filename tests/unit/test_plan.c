@@ -256,6 +256,27 @@ START_TEST(a_grid_shares_r_where_it_fits_the_sms)
 }
 END_TEST
 
+START_TEST(a_cluster_shares_r_where_it_fits_eight_sms)
+{
+    Planned planned;
+    const LayerPlan *layer = plan_large(&planned, 512, NULL, ""); // R is 2.1 MB
+    ck_assert(!holds(layer, "persistent_cluster"));               // only who names it gets it
+    arena_destroy(planned.arena);
+    layer = plan_large(&planned, 512, "persistent_cluster", "");
+    ck_assert(holds(layer, "persistent_cluster"));
+    ck_assert_int_eq(layer->choices[0].ctas, 8);
+    ck_assert_int_ge(layer->choices[0].packed_bytes, 4ll * 512 * 512 * 2);
+    ck_assert_int_le(layer->choices[0].shared_bytes, 232448);
+    arena_destroy(planned.arena);
+    layer = plan_large(&planned, 2048, "all", ""); // 33.5 MB; eight SMs have 3.8
+    assert_contains(refusal_of(layer, "persistent_cluster"), "units: 2048 (each of the 8 CTAs");
+    arena_destroy(planned.arena);
+    layer = plan_large(&planned, 512, "all", ", heads: 4");
+    assert_contains(refusal_of(layer, "persistent_cluster"), "heads: 4 (");
+    arena_destroy(planned.arena);
+}
+END_TEST
+
 START_TEST(explain_names_the_key)
 {
     Planned planned = with_compile(leaky_spec, "variant: auto");
@@ -265,7 +286,7 @@ START_TEST(explain_names_the_key)
     assert_contains(text, "leaky: batch 1, timesteps 100, float32, for sm_90 (H200)\n");
     assert_contains(text, "layer l0: lstm, 8 -> 64, every step\n");
     assert_contains(text, "layer l1: lstm, 64 -> 32, last step\n");
-    assert_contains(text, "  cudnn           refused\n");
+    assert_contains(text, "  cudnn              refused\n");
     assert_contains(text, ".yaml:5:29: activation: {leaky_relu: 0.05} (cuDNN's LSTM has tanh "
                           "only)\n");
     ck_assert_ptr_null(strchr(text, '\033'));
@@ -311,6 +332,7 @@ int main(void)
     tcase_add_test(tests, cudnn_require_makes_criteria_errors);
     tcase_add_test(tests, unroll_puts_unrolled_first);
     tcase_add_test(tests, a_grid_shares_r_where_it_fits_the_sms);
+    tcase_add_test(tests, a_cluster_shares_r_where_it_fits_eight_sms);
     tcase_add_test(tests, explain_names_the_key);
     tcase_add_test(tests, plan_text_is_the_same_each_time);
     suite_add_tcase(suite, tests);

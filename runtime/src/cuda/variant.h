@@ -50,6 +50,7 @@ extern const rnnc_cuda_variant rnnc_cuda_cudnn;
 extern const rnnc_cuda_variant rnnc_cuda_stepwise;
 extern const rnnc_cuda_variant rnnc_cuda_unrolled;
 extern const rnnc_cuda_variant rnnc_cuda_persistent_cta;
+extern const rnnc_cuda_variant rnnc_cuda_persistent_cluster;
 extern const rnnc_cuda_variant rnnc_cuda_persistent_grid;
 /* Dense, embedding and activation layers; its options have no `variant`. */
 extern const rnnc_cuda_variant rnnc_cuda_pointwise;

@@ -58,6 +58,13 @@ static __device__ __forceinline__ unsigned rnn_low(unsigned x)
                : __float_as_uint(__fsub_rn(__uint_as_float(x), high));
 }
 
+/// The bits of a tf32 number where that is finite, else 0: what multiplies the low part of a
+/// weight, so that an infinite operand counts once.
+static __device__ __forceinline__ unsigned rnn_finite(unsigned high)
+{
+    return (high & 0x7f800000) == 0x7f800000 ? 0 : high;
+}
+
 static __device__ __forceinline__ void rnn_mma(float (&c)[4], const unsigned (&a)[4], unsigned b0,
                                                unsigned b1)
 {

@@ -1,0 +1,188 @@
+// Numbers of persistent_cluster: tries clusters, warps and rows of the batch, and keeps the
+// cheapest that fits. The shapes are those of templates/cuda/persistent_cluster.cu, which checks
+// the bytes of shared memory; the times come from measurements of the exchange through distributed
+// shared memory (8 CTAs, 256 to 1024 bytes each: 0.40 to 0.55 us) and the rate of mma.sync (6.2
+// cycles a tile).
+#include "plan/cluster.h"
+
+#include "plan/cta.h"
+
+enum {
+    RING = 4,
+    CTAS_MAX = 8, // that every device with clusters has: "portable" in the CUDA programming guide
+    THREADS_MAX = 512,
+    FRAGMENT_BYTES = 16,
+    BARRIER_BYTES = 128,
+    GROUP = 8,  // units of one gate in half a tile of mma
+    CHAINS = 2, // independent sums of a tile
+    CLUSTER_ARCH = 90
+};
+
+/// Registers of a thread beside fragments, sums and the values of its units.
+enum { REGISTERS_BASE = 60, REGISTERS_MAX = 255, HELD_MAX = 48 };
+
+static int64_t divide_up(int64_t value, int64_t unit)
+{
+    return (value + unit - 1) / unit;
+}
+
+/// Shapes of all phases, as rnn_row_tiles, rnn_k_tiles, ... of the skeleton have them.
+typedef struct {
+    int64_t fragments, row_tiles, buffer_bytes, given_floats, items, groups;
+    int64_t operand_bytes;  ///< that a CTA sends in a step, to each of the cluster
+    int64_t multiply_bytes; ///< of operands, that a warp reads in a step
+} Shapes;
+
+static int row_tiles_of(const ClusterLayout *layout)
+{
+    return (layout->rows + 7) / 8;
+}
+
+/// Rows of a thread in a tile.
+static int columns_of(const ClusterLayout *layout)
+{
+    return layout->split == 1 && layout->rows > 4 ? 2 : 1;
+}
+
+static int64_t groups_of(const ClusterLayout *layout, int64_t size)
+{
+    return divide_up(size, (int64_t)GROUP * layout->ctas * layout->warps);
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static Shapes shapes_of(const PlanContext *context, const ClusterLayout *layout)
+{
+    const Layer *layer = context->layer;
+    const int bytes = operand_bytes(context->precision), tile_blocks = bytes == 2 ? 2 : 1;
+    const int tiles = row_tiles_of(layout), columns = columns_of(layout);
+    Shapes shapes = {.groups = groups_of(layout, layer->units)};
+    for (int p = 0; p < layer->cell->phase_count; p++) {
+        const CellPhase *phase = &layer->cell->phases[p];
+        const int64_t groups = groups_of(layout, layer_domain_size(layer, phase->domain));
+        shapes.groups = most(shapes.groups, groups);
+        if (phase->row_count == 0)
+            continue;
+        const int64_t depth = layer_domain_size(layer, phase->operand_domain);
+        const int64_t share = GROUP * layout->warps * groups_of(layout, depth);
+        const int64_t k_tiles =
+            divide_up(layout->ctas * share / GROUP, (int64_t)tile_blocks * layout->split);
+        const int64_t row_tiles = divide_up(phase->row_count * groups, 2);
+        const int64_t block_bytes = (int64_t)tile_blocks * tiles * 32 * 2 * bytes;
+        shapes.fragments += row_tiles * k_tiles;
+        shapes.row_tiles = most(shapes.row_tiles, row_tiles);
+        shapes.buffer_bytes += 2 * layout->split * k_tiles * block_bytes;
+        shapes.operand_bytes += share * layout->rows * bytes;
+        shapes.multiply_bytes += k_tiles * block_bytes;
+        if (layout->split > 1)
+            shapes.given_floats = most(shapes.given_floats, phase->row_count * groups * tiles * 32);
+    }
+    shapes.items = shapes.groups * tiles * columns;
+    return shapes;
+}
+
+static int held_fragments(const PlanContext *context, const ClusterLayout *layout,
+                          const Shapes *shapes)
+{
+    const Cell *cell = context->layer->cell;
+    const int threads = 32 * layout->warps * layout->split;
+    const int64_t by_threads = context->device->registers_per_sm / threads / 8 * 8;
+    const int64_t limit = by_threads < REGISTERS_MAX ? by_threads : REGISTERS_MAX;
+    const int64_t values =
+        shapes->items * (cell->W.count + 2 * cell->state_count + cell->carry_count) +
+        shapes->groups * (cell->b.count + cell->rb.count + cell->p.count);
+    const int parts = context->precision == PRECISION_FLOAT32 ? 2 : 1; // of a tile of R
+    const int64_t sums = 4 * shapes->row_tiles * (row_tiles_of(layout) * CHAINS + parts);
+    const int peers = layout->ctas / (3 - columns_of(layout));
+    int64_t held = (limit - REGISTERS_BASE - peers - sums - values) / 4;
+    held = held > HELD_MAX ? HELD_MAX : held > 0 ? held : 0;
+    return (int)(held < shapes->fragments ? held : shapes->fragments);
+}
+
+/// The skeleton's rnn_shared_bytes.
+static int64_t shared_bytes_of(const PlanContext *context, const ClusterLayout *layout,
+                               const Shapes *shapes)
+{
+    const Layer *layer = context->layer;
+    const int warps = layout->warps * layout->split, tiles = row_tiles_of(layout);
+    const int64_t line = layer->cell->W.count * GROUP * groups_of(layout, layer->units);
+    const int64_t stride = line + (columns_of(layout) == 2 ? 4 : line / GROUP % 2 == 0 ? 8 : 0);
+    return BARRIER_BYTES + shapes->buffer_bytes + 2 * warps * shapes->given_floats * 4 +
+           (int64_t)warps * layout->ring * (4 * tiles * columns_of(layout)) * stride * 4 +
+           (int64_t)warps * 2 * layout->ring * 8 * tiles * 4 +
+           (shapes->fragments - layout->held) * 32 * warps * FRAGMENT_BYTES;
+}
+
+/// Clusters that run at once, one CTA an SM. Those of 4 and 8 do not divide every part of the chip:
+/// an H200 has room for 30 and 15 on its 132 SMs.
+static int64_t clusters_at_once(const Device *device, int ctas)
+{
+    const int64_t clusters = device->sm_count / ctas;
+    return ctas == 2 ? clusters : clusters - divide_up(clusters, 16);
+}
+
+/// Microseconds of one step of all rows.
+static double step_us(const PlanContext *context, const ClusterLayout *layout, const Shapes *shapes)
+{
+    const Cell *cell = context->layer->cell;
+    const int64_t waves = divide_up(divide_up(context->batch, layout->rows),
+                                    clusters_at_once(context->device, layout->ctas));
+    const double warps = layout->warps * layout->split;
+    const double on_one = warps > 4 ? warps / 4 : 1; // of the SM's four tensor cores
+    const double products = context->precision != PRECISION_FLOAT32 ? 1.0
+                            : layout->rows <= 4                     ? 2.0
+                                                                    : 3.0;
+    const double mma_cycles = (double)shapes->fragments * row_tiles_of(layout) * products * 6.2 +
+                              (products > 1 ? (double)shapes->fragments * 4 : 0);
+    const double shared_cycles = ((double)(shapes->fragments - layout->held) * 32 * FRAGMENT_BYTES +
+                                  (double)shapes->multiply_bytes) *
+                                 warps / 128;
+    const double multiply =
+        mma_cycles * on_one > shared_cycles ? mma_cycles * on_one : shared_cycles;
+    const double exchange =
+        0.33 * cell->phase_count + 0.000027 * (double)(shapes->operand_bytes * layout->ctas);
+    const double pointwise = 0.05 + 0.025 * (double)shapes->items * on_one;
+    const double reduce = layout->split > 1 ? 0.04 * cell->phase_count : 0;
+    return (double)waves * (exchange + pointwise + reduce + (40 + multiply) / 1755);
+}
+
+static ClusterLayout layout_with(const PlanContext *context, ClusterLayout layout)
+{
+    const Shapes shapes = shapes_of(context, &layout);
+    layout.ring = RING;
+    layout.held = held_fragments(context, &layout, &shapes);
+    layout.fragments = (int)shapes.fragments;
+    layout.shared_bytes = shared_bytes_of(context, &layout, &shapes);
+    layout.packed_bytes = layout.ctas * shapes.fragments * (int64_t)(32 * layout.warps) *
+                          layout.split * FRAGMENT_BYTES;
+    layout.step_us = step_us(context, &layout, &shapes);
+    return layout;
+}
+
+bool cluster_is_known(const Device *device)
+{
+    return device->arch >= CLUSTER_ARCH;
+}
+
+bool cluster_layout(const PlanContext *context, ClusterLayout *out)
+{
+    bool found = false;
+    *out = (ClusterLayout){.shared_bytes = INT64_MAX};
+    for (int ctas = 2; ctas <= CTAS_MAX; ctas *= 2)
+        for (int split = 1; split <= 2; split++)
+            for (int warps = 1; 32 * warps * split <= THREADS_MAX && warps <= 8; warps *= 2)
+                for (int rows = split; rows <= 16; rows *= 2) {
+                    const ClusterLayout layout = layout_with(
+                        context, (ClusterLayout){
+                                     .ctas = ctas, .warps = warps, .split = split, .rows = rows});
+                    const bool fits = layout.shared_bytes <= context->device->shared_bytes_per_cta;
+                    if (fits ? !found || layout.step_us < out->step_us
+                             : !found && layout.shared_bytes < out->shared_bytes)
+                        *out = layout;
+                    found |= fits;
+                }
+    return found;
+}

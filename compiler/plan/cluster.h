@@ -1,0 +1,27 @@
+// Numbers of persistent_cluster: how many CTAs, warps and rows of the batch a cluster has and what
+// of R lies in registers.
+#ifndef RNNC_PLAN_CLUSTER_H
+#define RNNC_PLAN_CLUSTER_H
+
+#include "plan/plan.h"
+
+typedef struct {
+    int ctas;      ///< of a cluster: 2, 4 or 8
+    int warps;     ///< of a CTA, that own different units
+    int split;     ///< warps that share the K of the same units: 1 or 2
+    int rows;      ///< of the batch, of a cluster
+    int ring;      ///< steps of W*x in shared memory
+    int held;      ///< mma fragments of a thread in registers
+    int fragments; ///< all of a thread
+    int64_t shared_bytes;
+    int64_t packed_bytes; ///< of the recurrent weights
+    double step_us;       ///< estimate, for all rows of the batch
+} ClusterLayout;
+
+/// Whether the device has thread-block clusters.
+bool cluster_is_known(const Device *device);
+
+/// The cheapest layout for the context's batch; false where none fits, with `out` the nearest.
+bool cluster_layout(const PlanContext *context, ClusterLayout *out);
+
+#endif
