@@ -131,7 +131,8 @@ static double step_us(const PlanContext *context, const ClusterLayout *layout, c
     const int64_t waves = divide_up(divide_up(context->batch, layout->rows),
                                     clusters_at_once(context->device, layout->ctas));
     const double warps = layout->warps * layout->split;
-    const double on_one = warps > 4 ? warps / 4 : 1; // of the SM's four tensor cores
+    const double on_one = // of the SM's four tensor cores
+        (double)divide_up((int64_t)layout->warps * layout->split, 4);
     const double products = context->precision != PRECISION_FLOAT32 ? 1.0
                             : layout->rows <= 4                     ? 2.0
                                                                     : 3.0;
@@ -173,7 +174,7 @@ bool cluster_layout(const PlanContext *context, ClusterLayout *out)
     *out = (ClusterLayout){.shared_bytes = INT64_MAX};
     for (int ctas = 2; ctas <= CTAS_MAX; ctas *= 2)
         for (int split = 1; split <= 2; split++)
-            for (int warps = 1; 32 * warps * split <= THREADS_MAX && warps <= 8; warps *= 2)
+            for (int warps = 1; 32 * warps * split <= THREADS_MAX && warps <= 8; warps++)
                 for (int rows = split; rows <= 16; rows *= 2) {
                     const ClusterLayout layout = layout_with(
                         context, (ClusterLayout){
