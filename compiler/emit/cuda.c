@@ -1,5 +1,7 @@
 // CUDA code of one layer: the numbers of the model as defines and the cell's equations as generated
 // functions, which specialise the skeletons of templates/cuda.
+#include <stdint.h>
+
 #include "emit/cell_numbers.h"
 #include "emit/emit.h"
 
@@ -15,7 +17,10 @@ static int64_t input_stride(const Layer *layer)
     return (input_columns(layer) + 3) / 4 * 4;
 }
 
-enum { BLOCKS_DEPTH = 64 }; ///< a product of no more K is bound by writing its result
+enum {
+    BLOCKS_DEPTH = INT32_MAX
+}; ///< none, until wgmma's product has been checked on a GPU; then
+   ///< 64: one of no more K is bound by writing its result
 
 bool emit_cuda_blocks(const Layer *layer)
 {

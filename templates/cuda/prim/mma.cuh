@@ -58,8 +58,8 @@ static __device__ __forceinline__ unsigned rnn_low(unsigned x)
                : __float_as_uint(__fsub_rn(__uint_as_float(x), high));
 }
 
-/// The bits of a tf32 number where that is finite, else 0: what multiplies the low part of a
-/// weight, so that an infinite operand counts once.
+/// The bits of a tf32 number where that is finite, else 0: what multiplies the low part of the
+/// other operand, so that an infinity counts once and is no NaN times 0.
 static __device__ __forceinline__ unsigned rnn_finite(unsigned high)
 {
     return (high & 0x7f800000) == 0x7f800000 ? 0 : high;
@@ -70,8 +70,10 @@ static __device__ __forceinline__ void rnn_mma(float (&c)[4], const unsigned (&a
 {
     const unsigned high[4] = {rnn_high(a[0]), rnn_high(a[1]), rnn_high(a[2]), rnn_high(a[3])};
     const unsigned low[4] = {rnn_low(a[0]), rnn_low(a[1]), rnn_low(a[2]), rnn_low(a[3])};
-    rnn_mma_once(c, low, rnn_high(b0), rnn_high(b1));
-    rnn_mma_once(c, high, rnn_low(b0), rnn_low(b1));
+    const unsigned finite[4] = {rnn_finite(high[0]), rnn_finite(high[1]), rnn_finite(high[2]),
+                                rnn_finite(high[3])};
+    rnn_mma_once(c, low, rnn_finite(rnn_high(b0)), rnn_finite(rnn_high(b1)));
+    rnn_mma_once(c, finite, rnn_low(b0), rnn_low(b1));
     rnn_mma_once(c, high, rnn_high(b0), rnn_high(b1));
 }
 #else
