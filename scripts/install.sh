@@ -3,7 +3,8 @@
 # when all is there, so it also serves a machine without root rights.
 set -eu
 packages="cmake ninja-build gcc libc6-dev python3 libyaml-dev libjansson-dev libxxhash-dev
-  libmd-dev libdlpack-dev zlib1g-dev check libsubunit-dev clang-format-14"
+  libmd-dev libprotobuf-c-dev protobuf-c-compiler libdlpack-dev zlib1g-dev check libsubunit-dev
+  clang-format-14"
 missing=
 for package in $packages; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||

@@ -13,7 +13,7 @@
 #include "import/safetensors.h"
 #include "spec/spec.h"
 
-static void require(bool holds, const char *promise)
+void fuzz_require(bool holds, const char *promise)
 {
     if (holds)
         return;
@@ -23,14 +23,15 @@ static void require(bool holds, const char *promise)
 
 static void check_verdict(const Diags *diags, bool taken)
 {
-    require(taken == (diags_error_count(diags) == 0), "no result means an error, and the reverse");
+    fuzz_require(taken == (diags_error_count(diags) == 0),
+                 "no result means an error, and the reverse");
 }
 
 /// Converts every element, so that a wrong size shows as a read outside the bytes.
 static void read_array(Arena *arena, const NpyArray *array)
 {
     int64_t bad = 0;
-    require(array->elems >= 0, "an array has no negative size");
+    fuzz_require(array->elems >= 0, "an array has no negative size");
     npy_to_float(array, ARENA_ARRAY(arena, float, array->elems + 1));
     npy_to_int32(array, ARENA_ARRAY(arena, int32_t, array->elems + 1), &bad);
 }
@@ -69,7 +70,7 @@ static bool run_safetensors(const unsigned char *bytes, size_t size_bytes)
     check_verdict(diags, file != NULL);
     for (int i = 0; file && i < file->count; i++) {
         const SafetensorsTensor *tensor = &file->tensors[i];
-        require(tensor->size_bytes <= size_bytes, "a tensor is no larger than its file");
+        fuzz_require(tensor->size_bytes <= size_bytes, "a tensor is no larger than its file");
         safetensors_to_float(tensor, ARENA_ARRAY(arena, float, tensor->size_bytes + 1));
     }
     arena_destroy(arena);
@@ -100,7 +101,7 @@ static bool run_spec(const unsigned char *bytes, size_t size_bytes)
     const Spec *spec = spec_parse(arena, diags, source);
     check_verdict(diags, spec != NULL);
     FILE *sink = fopen("/dev/null", "w");
-    require(sink != NULL, "there is a sink");
+    fuzz_require(sink != NULL, "there is a sink");
     diags_print(diags, sink, false);
     fclose(sink);
     arena_destroy(arena);
@@ -125,7 +126,7 @@ static bool run_cell(const unsigned char *bytes, size_t size_bytes)
     if (cell)
         cell_print_pointwise(cell, &text);
     FILE *sink = fopen("/dev/null", "w");
-    require(sink != NULL, "there is a sink");
+    fuzz_require(sink != NULL, "there is a sink");
     diags_print(diags, sink, false);
     fclose(sink);
     arena_destroy(arena);
@@ -135,7 +136,7 @@ static bool run_cell(const unsigned char *bytes, size_t size_bytes)
 static unsigned char *copy(const void *bytes, size_t size_bytes)
 {
     unsigned char *result = malloc(size_bytes);
-    require(result != NULL, "there is memory");
+    fuzz_require(result != NULL, "there is memory");
     memcpy(result, bytes, size_bytes);
     return result;
 }
@@ -284,6 +285,8 @@ const FuzzTarget fuzz_targets[] = {
     {"note", run_note, make_note},
     {"npy", run_npy, make_npy},
     {"npz", run_npz, make_npz},
+    {"onnx", fuzz_run_onnx, fuzz_make_onnx},
+    {"onnx_tensor", fuzz_run_onnx_tensor, fuzz_make_onnx_tensor},
     {"safetensors", run_safetensors, make_safetensors},
     {"spec", run_spec, make_spec},
     {"spec_tokens", run_spec, make_token_spec},

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 typedef struct {
     const char *name;
@@ -17,5 +18,13 @@ typedef struct {
 
 /* Ends with a NULL name. */
 extern const FuzzTarget fuzz_targets[];
+
+/* Aborts with `promise` where it does not hold. */
+void fuzz_require(bool holds, const char *promise);
+
+bool fuzz_run_onnx(const unsigned char *bytes, size_t size_bytes);
+bool fuzz_run_onnx_tensor(const unsigned char *bytes, size_t size_bytes);
+unsigned char *fuzz_make_onnx(size_t *out_size_bytes);
+unsigned char *fuzz_make_onnx_tensor(size_t *out_size_bytes);
 
 #endif

@@ -1,0 +1,177 @@
+// Test cases of ONNX models: input_N.pb and output_N.pb in the module's names and layouts. The
+// module's arrays are
+//
+//     x [B, T, F] ([T, B, F] time-major)   lengths [B]   a state [B, F]
+//     y [B, T, D*F] ([T, B, D*F]); [B, D*F] where only the last step is returned
+#include <inttypes.h>
+#include <string.h>
+
+#include "import/onnx_read.h"
+#include "import/onnx_tensor.h"
+
+/// A case under reading.
+typedef struct {
+    Arena *arena;
+    Diags *diags;
+    const OnnxModel *model;
+    const char *folder;
+    int64_t T, B;
+} Case;
+
+static bool open_tensor(const Case *on, const OnnxPort *port, OnnxTensor *out)
+{
+    const char *path = arena_format(on->arena, "%s/%s_%d.pb", on->folder,
+                                    port->is_output ? "output" : "input", port->index);
+    return onnx_tensor_open(on->arena, on->diags, path, out);
+}
+
+static bool mismatch(const Case *on, const OnnxPort *port, const OnnxTensor *tensor)
+{
+    diag_add(on->diags, DIAG_E0453, onnx_place(on->arena, on->folder),
+             "%s_%d.pb, %" PRId64 " elements, is not of the shape that '%s' has in the model",
+             port->is_output ? "output" : "input", port->index, tensor->elems, port->port);
+    return false;
+}
+
+static NpyArray array_of(const void *data, NpyType type, int dim_count, const int64_t *dims)
+{
+    NpyArray array = {.type = type, .dim_count = dim_count, .elems = 1, .data = data};
+    for (int i = 0; i < dim_count; i++) {
+        array.dims[i] = dims[i];
+        array.elems *= dims[i];
+    }
+    return array;
+}
+
+static void *as_int32(const Case *on, const OnnxTensor *tensor)
+{
+    int32_t *data = ARENA_ARRAY(on->arena, int32_t, tensor->elems + 1);
+    for (int64_t i = 0; i < tensor->elems; i++)
+        data[i] = (int32_t)tensor->integers[i];
+    return data;
+}
+
+/// x has the layout of the file, so only its axes are counted.
+static bool take_x(Case *on, const OnnxPort *port, NpyArray *out)
+{
+    OnnxTensor tensor;
+    int64_t F = 1;
+    on->T = on->B = 1;
+    if (!open_tensor(on, port, &tensor))
+        return false;
+    if ((int)strlen(on->model->x_order) != tensor.dim_count)
+        return mismatch(on, port, &tensor);
+    for (int i = 0; i < tensor.dim_count; i++) {
+        const char letter = on->model->x_order[i];
+        *(letter == 'T' ? &on->T : letter == 'B' ? &on->B : &F) *= tensor.dims[i];
+    }
+    const bool time_major = on->model->time_major;
+    const int64_t dims[] = {time_major ? on->T : on->B, time_major ? on->B : on->T, F};
+    *out = tensor.floats ? array_of(tensor.floats, NPY_FLOAT32, 3, dims)
+                         : array_of(as_int32(on, &tensor), NPY_INT32, 2, dims);
+    return true;
+}
+
+/// How many steps apart two elements of the file are that differ by one in `letter`; 0: not there.
+static int64_t stride_of(const Case *on, const OnnxPort *port, char letter, int64_t rows)
+{
+    const char *at = strchr(port->order, letter);
+    int64_t stride = at ? 1 : 0;
+    for (const char *after = at ? at + 1 : ""; *after; after++)
+        stride *= *after == 'T'   ? on->T
+                  : *after == 'B' ? on->B
+                  : *after == 'D' ? port->directions
+                  : *after == 'F' ? port->features
+                                  : rows;
+    return stride;
+}
+
+static bool has(const OnnxPort *port, char letter)
+{
+    return strchr(port->order, letter) != NULL;
+}
+
+/// Moves the file's elements to [outer, inner, D, F] or a state's [B, F].
+static bool take_floats(const Case *on, const OnnxPort *port, NpyArray *out)
+{
+    OnnxTensor tensor;
+    if (!open_tensor(on, port, &tensor))
+        return false;
+    const bool is_state = strcmp(port->port, "y") != 0;
+    const int64_t T = has(port, 'T') ? on->T : 1, D = has(port, 'D') ? port->directions : 1;
+    const int64_t B = has(port, 'B') ? on->B : 1, F = port->features;
+    int64_t known = 0, rows = 1;
+    if (__builtin_mul_overflow(T * D, B, &known) || __builtin_mul_overflow(known, F, &known) ||
+        known == 0 || !tensor.floats)
+        return mismatch(on, port, &tensor);
+    if (has(port, 'S'))
+        rows = tensor.elems / known;
+    if (known * rows != tensor.elems || (has(port, 'S') && port->row >= rows) || B != on->B)
+        return mismatch(on, port, &tensor);
+    const int64_t strides[] = {stride_of(on, port, 'T', rows), stride_of(on, port, 'B', rows),
+                               stride_of(on, port, 'D', rows), stride_of(on, port, 'F', rows)};
+    const int64_t base = !is_state        ? 0
+                         : has(port, 'S') ? port->row * stride_of(on, port, 'S', rows)
+                                          : port->row * strides[2];
+    const int64_t D_used = is_state ? 1 : D;
+    const bool time_major = on->model->time_major;
+    float *data = ARENA_ARRAY(on->arena, float, T *B *D_used *F + 1), *to = data;
+    for (int64_t i = 0; i < T * B; i++) {
+        const int64_t t = time_major ? i / B : i % T, b = time_major ? i % B : i / T;
+        for (int64_t d = 0; d < D_used; d++)
+            for (int64_t f = 0; f < F; f++)
+                *to++ = tensor.floats[base + t * strides[0] + b * strides[1] + d * strides[2] +
+                                      f * strides[3]];
+    }
+    const int64_t sequence[] = {time_major ? T : B, time_major ? B : T, D_used * F};
+    const int64_t last[] = {B, D_used * F};
+    *out = has(port, 'T') ? array_of(data, NPY_FLOAT32, 3, sequence)
+                          : array_of(data, NPY_FLOAT32, 2, last);
+    return true;
+}
+
+static bool take_lengths(const Case *on, const OnnxPort *port, NpyArray *out)
+{
+    OnnxTensor tensor;
+    if (!open_tensor(on, port, &tensor))
+        return false;
+    if (!tensor.integers || tensor.elems != on->B)
+        return mismatch(on, port, &tensor);
+    *out = array_of(as_int32(on, &tensor), NPY_INT32, 1, &tensor.elems);
+    return true;
+}
+
+static bool take_port(const Case *on, const OnnxPort *port, OnnxCase *out)
+{
+    NpzMember member = {.name = port->port};
+    const bool is_lengths = strcmp(port->port, "lengths") == 0;
+    if (!(is_lengths ? take_lengths : take_floats)(on, port, &member.array))
+        return false;
+    if (port->is_output)
+        ARENA_PUSH(on->arena, out->outputs, out->output_count, member);
+    else
+        ARENA_PUSH(on->arena, out->inputs, out->input_count, member);
+    return true;
+}
+
+bool onnx_case_read(Arena *arena, Diags *diags, const char *model_path, const char *folder,
+                    OnnxCase *out)
+{
+    *out = (OnnxCase){0};
+    Case on = {.arena = arena,
+               .diags = diags,
+               .model = onnx_read_model(arena, diags, model_path),
+               .folder = folder};
+    NpzMember x = {.name = "x"};
+    if (!on.model)
+        return false;
+    for (int i = 0; i < on.model->port_count; i++)
+        if (strcmp(on.model->ports[i].port, "x") == 0 &&
+            !take_x(&on, &on.model->ports[i], &x.array))
+            return false;
+    ARENA_PUSH(arena, out->inputs, out->input_count, x);
+    for (int i = 0; i < on.model->port_count; i++)
+        if (strcmp(on.model->ports[i].port, "x") != 0 && !take_port(&on, &on.model->ports[i], out))
+            return false;
+    return true;
+}
