@@ -26,7 +26,10 @@ measure() {
         { passed = $2 - $1; used = 60 * ($3 + $5) + $4 + $6 }
         NR == 1 || passed < best { best = passed }
         NR == 1 || used < least { least = used }
-        END { if (!NR) exit 1; printf "%-40s %6.2f s  (processor time %.2f s)\n", name, best, least }'
+        END {
+            if (!NR) exit 1
+            printf "%-40s %6.2f s  (processor time %.2f s)\n", name, best, least
+        }'
 }
 measure "keras_leaky_lstm($targets)" specs/keras_leaky_lstm.yaml
 measure "T=6486,unroll:true($targets)" "$folder/unrolled.yaml"
