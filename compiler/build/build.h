@@ -58,6 +58,8 @@ enum { DUMP_MODEL = 1, DUMP_PLAN = 2, DUMP_CUDA = 4, DUMP_PTX = 8 };
 /// The whole pipeline from a spec file: what the command line and the tests call.
 typedef struct {
     const char *spec_path;
+    const Source *spec_text;             ///< the spec where it is in no file; NULL: spec_path
+    const struct Safetensors *weights;   ///< with spec_text: what it names as weights
     const char *output_path;             ///< NULL: stop before the module is built (with `dump`)
     const char *targets;                 ///< "sm_90,cpu"; NULL: see targets_parse
     const char *variants;                ///< "auto", "all" or a list; NULL: the spec's

@@ -41,14 +41,16 @@ static void dump_images(const Images *images, unsigned dump, Text *out)
     }
 }
 
-/// The spec, with the sizes that the caller wants in place of its own.
+/// The spec, with the weights and sizes that the caller has in place of its own.
 static const Spec *read_spec(Arena *arena, Diags *diags, const CompileOptions *options)
 {
-    const Spec *spec = spec_read(arena, diags, options->spec_path);
-    if (!spec || (options->batch == 0 && options->timesteps == 0))
-        return spec;
+    const Spec *spec = options->spec_text ? spec_parse(arena, diags, options->spec_text)
+                                          : spec_read(arena, diags, options->spec_path);
+    if (!spec)
+        return NULL;
     Spec *sized = ARENA_NEW(arena, Spec);
     *sized = *spec;
+    sized->weights_given = options->weights;
     if (options->batch)
         sized->batch = (SpecSize){.value = options->batch, .span = spec->batch.span};
     if (options->timesteps)

@@ -95,6 +95,7 @@ int cli_run(CliCall *call);
 int cli_verify(CliCall *call);
 int cli_inspect(CliCall *call);
 int cli_bench(CliCall *call);
+int cli_import(CliCall *call);
 int cli_cells(CliCall *call);
 int cli_activations(CliCall *call);
 

@@ -1,11 +1,13 @@
 // rnnc model.yaml -o model.so: compiles a spec. On a terminal the running stage is shown on one
-// line of standard error, which is wiped at the end.
+// line of standard error, which is wiped at the end. A file of another framework is imported on the
+// way, in memory.
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "build/build.h"
 #include "cli/cli.h"
+#include "cli/import.h"
 
 static void show_stage(const char *stage)
 {
@@ -48,6 +50,20 @@ static bool read_dumps(CliCall *call, unsigned *out_dump)
     return true;
 }
 
+/// Reads the operand as a model of another framework, if it is one. False where that fails.
+static bool import_operand(CliCall *call, CompileOptions *options)
+{
+    if (!import_reader_of_file(call->arena, options->spec_path))
+        return true;
+    const Imported *model =
+        cli_import_model(call->arena, call->diags, options->spec_path, &(ImportOptions){0});
+    if (!model)
+        return false;
+    options->spec_text = cli_import_spec(call->arena, model, options->spec_path);
+    options->weights = imported_tensors(call->arena, model, options->spec_path);
+    return true;
+}
+
 int cli_compile(CliCall *call)
 {
     int64_t jobs = 0;
@@ -63,6 +79,8 @@ int cli_compile(CliCall *call)
     if (!options.output_path && !options.dump)
         return cli_usage(call, "where should the module go? Give -o MODEL.so");
     options.jobs = (int)jobs;
+    if (!import_operand(call, &options))
+        return cli_result(call);
     Text dump = {.arena = call->arena};
     compile_model(call->arena, call->diags, &options, &dump);
     if (on_terminal)

@@ -70,11 +70,26 @@ static const CliOption bench_options[] = {
     {0},
 };
 
+static const CliOption import_options[] = {
+    {"output", 'o', false, "DIR", "the folder for model.yaml and model.safetensors"},
+    {"prefix", 0, false, "TEXT", "PyTorch: read only tensors whose names begin with this"},
+    {"order", 0, false, "NAME,NAME..",
+     "PyTorch: modules, and activations between them, from input to output"},
+    {"batch-first", 0, false, "true|false", "PyTorch: whether x is [B, T, ...] or [T, B, ...]"},
+    {"nonlinearity", 0, false, "tanh|relu", "PyTorch: that of RNN"},
+    {"return-sequences", 0, false, "true|false",
+     "PyTorch: every step's output of the last recurrent module, or only h_n (default: true)"},
+    {"config", 0, false, "FILE.json",
+     "PyTorch: the constructors' arguments (default: config.json beside the file)"},
+    {0},
+};
+
 static const CliOption no_options[] = {{0}};
 
 const CliVerb cli_verbs[] = {
     {"", "MODEL.yaml -o MODEL.so", "compile a model",
      "  rnnc model.yaml -o model.so\n"
+     "  rnnc model.safetensors -o model.so\n"
      "  rnnc model.yaml -o model.so --target sm_90,cpu --variants all --keep build\n",
      compile_options, 1, 1, cli_compile},
     {"explain", "MODEL.yaml|CODE",
@@ -100,6 +115,11 @@ const CliVerb cli_verbs[] = {
      "  rnnc bench --suite deepbench --modules DIR --compile --target sm_90\n"
      "  rnnc bench results.json --html results.html\n",
      bench_options, 0, 1, cli_bench},
+    {"import", "FILE", "turn another framework's model into a spec and its weights",
+     "  rnnc import model.safetensors -o DIR\n"
+     "  rnnc import model.safetensors -o DIR --prefix encoder. --batch-first false\n"
+     "  rnnc import model.safetensors -o DIR --order emb,rnn,fc1,relu,fc2 --nonlinearity tanh\n",
+     import_options, 1, 1, cli_import},
     {"cells", "", "list the built-in cells", "  rnnc cells\n", no_options, 0, 0, cli_cells},
     {"activations", "", "list the activations", "  rnnc activations\n", no_options, 0, 0,
      cli_activations},

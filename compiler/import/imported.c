@@ -46,6 +46,16 @@ static const char *copy(Arena *arena, const char *text)
     return text ? arena_copy(arena, text, strlen(text)) : NULL;
 }
 
+/// A text of a file as it can stand in a comment: it must not end the line.
+static const char *clean(Arena *arena, const char *text)
+{
+    char *out = text ? arena_copy(arena, text, strlen(text)) : NULL;
+    for (char *at = out; at && *at; at++)
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+    return out;
+}
+
 static void add_setting(Arena *arena, Settings *to, Setting setting)
 {
     if (to->count == to->capacity) {
@@ -58,14 +68,22 @@ static void add_setting(Arena *arena, Settings *to, Setting setting)
     }
     to->items[to->count++] = (Setting){.key = copy(arena, setting.key),
                                        .value = copy(arena, setting.value),
-                                       .comment = copy(arena, setting.comment)};
+                                       .comment = clean(arena, setting.comment)};
 }
 
 Imported *imported_create(Arena *arena, const char *path, const char *found)
 {
     Imported *model = ARENA_ARRAY(arena, Imported, 1);
-    *model = (Imported){.arena = arena, .path = copy(arena, path), .found = copy(arena, found)};
+    const char *slash = strrchr(path, '/');
+    *model = (Imported){.arena = arena,
+                        .path = clean(arena, slash ? slash + 1 : path),
+                        .found = clean(arena, found)};
     return model;
+}
+
+const char *imported_found(const Imported *model)
+{
+    return model->found;
 }
 
 void imported_input(Imported *model, const char *key, const char *value, const char *comment)
@@ -92,7 +110,11 @@ void imported_set(ImportedLayer *layer, const char *key, const char *value, cons
 
 void imported_note(ImportedLayer *layer, const char *comment)
 {
-    layer->note = copy(layer->model->arena, comment);
+    char *note = arena_copy(layer->model->arena, comment, strlen(comment));
+    for (char *at = note; *at; at++)
+        if (*at != '\n' && (*at < ' ' || *at > '~'))
+            *at = '?';
+    layer->note = note;
 }
 
 void imported_weight(ImportedLayer *layer, const char *kind, int64_t rows, int64_t columns,
@@ -140,9 +162,7 @@ static void print_settings(Text *out, const Settings *settings, const char *firs
 const char *imported_spec(Arena *arena, const Imported *model, const char *weights)
 {
     Text out = {.arena = arena};
-    const char *slash = strrchr(model->path, '/');
-    text_addf(&out, "# From %s, %s.\nrnnc: 1\ninput:\n", slash ? slash + 1 : model->path,
-              model->found);
+    text_addf(&out, "# From %s, %s.\nrnnc: 1\ninput:\n", model->path, model->found);
     print_settings(&out, &model->input, "  ", "  ");
     text_add(&out, "layers:\n");
     for (const ImportedLayer *layer = model->first; layer; layer = layer->next) {
@@ -151,6 +171,25 @@ const char *imported_spec(Arena *arena, const Imported *model, const char *weigh
     }
     text_addf(&out, "weights: {file: %s, convention: canonical}\n", weights);
     return text_string(&out);
+}
+
+const Safetensors *imported_tensors(Arena *arena, const Imported *model, const char *path)
+{
+    Safetensors *file = ARENA_NEW(arena, Safetensors);
+    file->path = copy(arena, path);
+    file->count = model->tensor_count;
+    file->tensors = ARENA_ARRAY(arena, SafetensorsTensor, model->tensor_count + 1);
+    for (int i = 0; i < model->tensor_count; i++) {
+        const Tensor *tensor = &model->tensors[i];
+        file->tensors[i] = (SafetensorsTensor){
+            .name = tensor->name,
+            .dtype = "F32",
+            .dims = {tensor->dims[0], tensor->dims[1]},
+            .dim_count = tensor->dim_count,
+            .data = (const unsigned char *)tensor->data,
+            .size_bytes = sizeof(float) * (size_t)(tensor->dims[0] * tensor->dims[1])};
+    }
+    return file;
 }
 
 static bool make_folder(Diags *diags, const char *folder)

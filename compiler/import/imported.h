@@ -12,7 +12,7 @@
 #ifndef RNNC_IMPORT_IMPORTED_H
 #define RNNC_IMPORT_IMPORTED_H
 
-#include "base/diag.h"
+#include "import/safetensors.h"
 
 typedef struct Imported Imported;
 typedef struct ImportedLayer ImportedLayer;
@@ -20,8 +20,12 @@ typedef struct ImportedLayer ImportedLayer;
 /// `path` and `found`, as "a PyTorch state_dict", are for the head comment of model.yaml.
 Imported *imported_create(Arena *arena, const char *path, const char *found);
 
-/// A key of the spec's `input:` ("features", "vocabulary", "batch", "timesteps", "time_major"),
-/// with its value as YAML flow text. `comment` may be NULL.
+/// `found` of imported_create.
+const char *imported_found(const Imported *model);
+
+/// A key of the spec's `input:` ("features", "tokens", "batch", "timesteps", "layout"),
+/// with its value as YAML flow text. `comment` may be NULL; here and below it is one line, and what
+/// is not printable ASCII in it becomes '?'.
 void imported_input(Imported *model, const char *key, const char *value, const char *comment);
 
 /// Appends a layer: `key` is what makes the kind in a spec ("cell", "dense", "embedding",
@@ -43,6 +47,9 @@ void imported_weight(ImportedLayer *layer, const char *kind, int64_t rows, int64
 
 /// The text of model.yaml; `weights` is the file that its `weights:` names.
 const char *imported_spec(Arena *arena, const Imported *model, const char *weights);
+
+/// The tensors as a file in memory of the name `path`; nothing is copied.
+const Safetensors *imported_tensors(Arena *arena, const Imported *model, const char *path);
 
 /// Writes `folder`/model.yaml and `folder`/model.safetensors, each whole or not at all, and makes
 /// the folder where there is none. False, with a diagnostic, where one cannot be written.

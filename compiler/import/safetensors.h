@@ -17,7 +17,7 @@ typedef struct {
     size_t size_bytes;
 } SafetensorsTensor;
 
-typedef struct {
+typedef struct Safetensors {
     const char *path;
     SafetensorsTensor *tensors; ///< in file order
     int count;

@@ -154,8 +154,11 @@ bool model_fill_weights(Arena *arena, Diags *diags, Model *model)
         weights_draw((uint64_t)spec->seed.value, wanted, count, units);
         return true;
     }
-    const char *path = file_beside(arena, spec->path, spec->weights_file.text);
-    const Safetensors *file = safetensors_open(arena, diags, path, spec->weights_file.span);
+    const Safetensors *file = spec->weights_given;
+    if (!file)
+        file =
+            safetensors_open(arena, diags, file_beside(arena, spec->path, spec->weights_file.text),
+                             spec->weights_file.span);
     static const WeightsConvention conventions[] = {
         [CONVENTION_CANONICAL] = WEIGHTS_CANONICAL,
         [CONVENTION_PYTORCH] = WEIGHTS_PYTORCH,

@@ -124,8 +124,9 @@ typedef struct {
     SpecBool dropout_at_inference;
     SpecText *targets; ///< "cpu", "sm_NN"; empty: the command line or the default decides
     int target_count;
-    SpecText weights_file; ///< NULL text: none
-    Convention convention; ///< given wherever weights_file is
+    SpecText weights_file;                   ///< NULL text: none
+    const struct Safetensors *weights_given; ///< what is read in place of weights_file; NULL: none
+    Convention convention;                   ///< given wherever weights_file is
     Span convention_span;
     SpecText weights_prefix;
     SpecInteger seed; ///< used where no file is given (default 0)
