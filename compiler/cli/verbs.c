@@ -89,7 +89,7 @@ static const CliOption no_options[] = {{0}};
 const CliVerb cli_verbs[] = {
     {"", "MODEL.yaml -o MODEL.so", "compile a model",
      "  rnnc model.yaml -o model.so\n"
-     "  rnnc model.safetensors -o model.so\n"
+     "  rnnc model.onnx -o model.so\n"
      "  rnnc model.yaml -o model.so --target sm_90,cpu --variants all --keep build\n",
      compile_options, 1, 1, cli_compile},
     {"explain", "MODEL.yaml|CODE",
@@ -116,6 +116,7 @@ const CliVerb cli_verbs[] = {
      "  rnnc bench results.json --html results.html\n",
      bench_options, 0, 1, cli_bench},
     {"import", "FILE", "turn another framework's model into a spec and its weights",
+     "  rnnc import model.onnx -o DIR\n"
      "  rnnc import model.safetensors -o DIR\n"
      "  rnnc import model.safetensors -o DIR --prefix encoder. --batch-first false\n"
      "  rnnc import model.safetensors -o DIR --order emb,rnn,fc1,relu,fc2 --nonlinearity tanh\n",

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "import/onnx_read.h"
 #include "import/pytorch_read.h"
 
 /// u64 length of the header | '{'; what the length promises need not be there.
@@ -19,8 +20,55 @@ static bool is_safetensors(const unsigned char *bytes, size_t size_bytes)
     return length > 0 && length <= HEADER_BYTES_MAX;
 }
 
+/// A varint at `*at`, which moves behind it. False where it runs on beyond the end.
+static bool read_varint(const unsigned char *bytes, size_t size_bytes, size_t *at, uint64_t *out)
+{
+    *out = 0;
+    for (int shift = 0; shift < 64 && *at < size_bytes; shift += 7) {
+        const unsigned char byte = bytes[(*at)++];
+        *out |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80)
+            return true;
+    }
+    return false;
+}
+
+/// Protobuf has no magic: a ModelProto is known by ir_version (1), then only fields that it has
+/// (onnx.proto), up to its graph (7). What follows is the reader's business.
+static bool is_onnx(const unsigned char *bytes, size_t size_bytes)
+{
+    enum { VARINT = 0, BYTES = 2, IR_VERSION = 1, MODEL_VERSION = 5, GRAPH = 7 };
+    bool has_version = false;
+    for (size_t at = 0; at < size_bytes;) {
+        uint64_t tag, value;
+        if (!read_varint(bytes, size_bytes, &at, &tag) ||
+            !read_varint(bytes, size_bytes, &at, &value))
+            return false;
+        const bool is_number = tag >> 3 == IR_VERSION || tag >> 3 == MODEL_VERSION;
+        const bool is_known = (tag >> 3 >= 1 && tag >> 3 <= 8) || tag >> 3 == 14 ||
+                              tag >> 3 == 20 || tag >> 3 == 25 || tag >> 3 == 26;
+        if (!is_known || (tag & 7) != (is_number ? VARINT : BYTES))
+            return false;
+        has_version |= tag >> 3 == IR_VERSION;
+        if (tag >> 3 == GRAPH)
+            return has_version;
+        if (!is_number && value > size_bytes - at)
+            return false;
+        at += is_number ? 0 : value;
+    }
+    return false;
+}
+
+static const Imported *read_onnx(Arena *arena, Diags *diags, const char *path,
+                                 const ImportOptions *options)
+{
+    (void)options; // none of them is for ONNX
+    return onnx_read(arena, diags, path);
+}
+
 const ImportReader import_readers[] = {
     {"PyTorch state_dict as safetensors", is_safetensors, pytorch_read, true},
+    {"ONNX model", is_onnx, read_onnx, false},
     {0},
 };
 
@@ -88,9 +136,10 @@ static bool options_fit(Diags *diags, const ImportReader *reader, const ImportOp
     bool good = true;
     for (size_t i = 0; i < sizeof all / sizeof *all && !reader->takes_options; i++)
         if (all[i].given) {
-            diag_add(diags, DIAG_E0413, (Span){0},
-                     "--%s has no meaning here: the file is a %s, which says it all itself",
-                     all[i].name, reader->name);
+            diag_add(
+                diags, DIAG_E0413, (Span){0},
+                "--%s has no meaning here: the file is of the kind %s, which says it all itself",
+                all[i].name, reader->name);
             good = false;
         }
     return good;

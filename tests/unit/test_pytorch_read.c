@@ -253,6 +253,11 @@ START_TEST(content_decides)
     ck_assert_ptr_nonnull(import_reader_of(header, sizeof header));
     ck_assert_ptr_null(import_reader_of((const unsigned char *)"rnnc: 1\n{", 9));
     ck_assert_ptr_null(import_reader_of(header, 8));
+    // ModelProto: ir_version 8, producer_name "a", graph
+    static const unsigned char model[] = {0x08, 8, 0x12, 1, 'a', 0x3a, 100};
+    ck_assert_str_eq(import_reader_of(model, sizeof model)->name, "ONNX model");
+    ck_assert_ptr_null(import_reader_of(model + 2, sizeof model - 2));
+    ck_assert_ptr_null(import_reader_of(model, 5));
 }
 END_TEST
 
