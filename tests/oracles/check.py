@@ -67,17 +67,38 @@ def arguments_of(arrays, folder):
     return arguments, expected
 
 
+def spec_of(rnnc, case, folder):
+    """The case's spec: its own, or the one that an import of its model writes; or what failed."""
+    models = [path for path in case.iterdir() if path.stem == "model" and path.suffix != ".yaml"]
+    if (case / "model.yaml").exists():
+        return case / "model.yaml", None
+    result = subprocess.run([rnnc, "import", models[0], "-o", folder / "imported"],
+                            capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        return None, result.stderr.strip() or f"exit {result.returncode}"
+    return folder / "imported" / "model.yaml", None
+
+
+def options_of(case, spec):
+    """More options of `rnnc run`: lines `# run: ` of the spec, or the file `run`."""
+    if (case / "run").exists():
+        return (case / "run").read_text().split()
+    return sum((line.removeprefix("# run: ").split() for line in spec.read_text().splitlines()
+                if line.startswith("# run: ")), [])
+
+
 def faults_of(rnnc, case):
     """Every way in which a case is not as the framework has it."""
     with tempfile.TemporaryDirectory() as name, zipfile.ZipFile(case / "arrays.npz") as arrays:
         folder = pathlib.Path(name)
         arguments, expected = arguments_of(arrays, folder)
-        options = [line.removeprefix("# run: ").split()
-                   for line in (case / "model.yaml").read_text().splitlines()
-                   if line.startswith("# run: ")]
+        spec, failure = spec_of(rnnc, case, folder)
+        if failure:
+            return [failure]
         module = str(folder / "model.so")
-        for command in ([rnnc, str(case / "model.yaml"), "-o", module, "--target", "cpu"],
-                        [rnnc, "run", module, "--device", "cpu", *arguments, *sum(options, [])]):
+        for command in ([rnnc, str(spec), "-o", module, "--target", "cpu"],
+                        [rnnc, "run", module, "--device", "cpu", *arguments,
+                         *options_of(case, spec)]):
             result = subprocess.run(command, capture_output=True, text=True, check=False)
             if result.returncode != 0 or "warning" in result.stderr:
                 return [result.stderr.strip() or f"exit {result.returncode}"]

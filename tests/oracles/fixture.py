@@ -38,6 +38,13 @@ def write_case(framework, name, spec, weights, arrays, convention=None, run=None
     save_file({key: numpy.ascontiguousarray(value) for key, value in weights.items()},
               folder / "model.safetensors")
     (folder / "model.safetensors").chmod(0o644)
+    arrays_to(folder, arrays)
+
+
+def arrays_to(folder, arrays, run=()):
+    """Writes arrays.npz; `run`: more options of `rnnc run`, for a case without a model.yaml."""
+    if run:
+        (folder / "run").write_text(" ".join(run) + "\n")
     with zipfile.ZipFile(folder / "arrays.npz", "w", zipfile.ZIP_DEFLATED) as out:
         for key, value in arrays.items():
             member = io.BytesIO()
