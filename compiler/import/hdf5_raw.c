@@ -66,10 +66,11 @@ static bool read_filters(Gathering *gathering)
 
 static bool inflate_chunk(Hdf5Bytes *chunk, Arena *arena, size_t most_bytes)
 {
+    if (chunk->left < most_bytes / DEFLATE_RATIO_MAX)
+        return false;
     unsigned char *plain = arena_alloc(arena, most_bytes + 1);
     uLongf plain_bytes = (uLongf)most_bytes;
-    if (chunk->left < most_bytes / DEFLATE_RATIO_MAX ||
-        uncompress(plain, &plain_bytes, chunk->at, (uLong)chunk->left) != Z_OK)
+    if (uncompress(plain, &plain_bytes, chunk->at, (uLong)chunk->left) != Z_OK)
         return false;
     *chunk = (Hdf5Bytes){.at = plain, .left = (size_t)plain_bytes};
     return true;

@@ -117,6 +117,13 @@ void imported_note(ImportedLayer *layer, const char *comment)
     layer->note = note;
 }
 
+/// Whether the kind, behind "1/" and "fw/", is that of a vector: b, rb or p.
+static bool is_vector(const char *kind)
+{
+    const char *slash = strrchr(kind, '/'), *last = slash ? slash + 1 : kind;
+    return text_equal(last, "b") || text_equal(last, "rb") || text_equal(last, "p");
+}
+
 void imported_weight(ImportedLayer *layer, const char *kind, int64_t rows, int64_t columns,
                      const float *data)
 {
@@ -132,7 +139,7 @@ void imported_weight(ImportedLayer *layer, const char *kind, int64_t rows, int64
     model->tensors[model->tensor_count++] =
         (Tensor){.name = arena_format(model->arena, "%s/%s", layer->name, kind),
                  .dims = {rows, columns},
-                 .dim_count = columns == 1 ? 1 : 2,
+                 .dim_count = is_vector(kind) ? 1 : 2,
                  .data = data};
 }
 

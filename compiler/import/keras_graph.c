@@ -3,9 +3,9 @@
 //     Keras 2   [["lstm", node, tensor, {arguments}]]
 //     Keras 3   {"args": [{"config": {"keras_history": ["lstm", node, tensor]}}], "kwargs": {..}}
 //
-// Keras 3 also makes layers of the operations that compute masks (NotEqual, Any); they are followed
-// back to the Embedding or Masking that they belong to and left out, since a spec has that layer's
-// mask anyway.
+// Keras 3 also makes layers of the operations that compute masks (NotEqual, Any; a legacy file does
+// not say that they are none); they are followed back to the Embedding or Masking that they belong
+// to and left out, since a spec has that layer's mask anyway.
 #include "import/keras_graph.h"
 
 #include <string.h>
@@ -132,7 +132,7 @@ static bool read_node(const KerasFile *file, const json_t *description, Node *no
         return false;
     const char *class_name = node->layer.class_name;
     const char *module = keras_string(description, "module");
-    node->is_mask = module && strstr(module, ".ops") &&
+    node->is_mask = (!module || strstr(module, ".ops")) &&
                     (text_equal(class_name, "NotEqual") || text_equal(class_name, "Any"));
     if (json_array_size(calls) == 0)
         return true;

@@ -12,7 +12,7 @@
 #include "prim/philox.h"
 #include "targets.h"
 
-enum { ROOM_BYTES = 1 << 14, CHANGES_MAX = 4 };
+enum { ROOM_BYTES = 1 << 15, CHANGES_MAX = 4 };
 
 typedef struct {
     unsigned int seed, at;

@@ -6,9 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "build/module_note.h"
 #include "cell/cell_parse.h"
 #include "cell/cell_schedule.h"
+#include "import/hdf5.h"
+#include "import/keras_read.h"
 #include "import/npz.h"
 #include "import/safetensors.h"
 #include "spec/spec.h"
@@ -282,6 +285,10 @@ static unsigned char *make_note(size_t *out_size_bytes)
 
 const FuzzTarget fuzz_targets[] = {
     {"cell", run_cell, make_cell},
+    {"hdf5", fuzz_run_hdf5, fuzz_make_hdf5},
+    {"hdf5_latest", fuzz_run_hdf5, fuzz_make_hdf5_latest},
+    {"keras", fuzz_run_keras, fuzz_make_keras},
+    {"keras_archive", fuzz_run_keras, fuzz_make_keras_archive},
     {"note", run_note, make_note},
     {"npy", run_npy, make_npy},
     {"npz", run_npz, make_npz},

@@ -22,6 +22,13 @@ extern const FuzzTarget fuzz_targets[];
 /* Aborts with `promise` where it does not hold. */
 void fuzz_require(bool holds, const char *promise);
 
+bool fuzz_run_hdf5(const unsigned char *bytes, size_t size_bytes);
+bool fuzz_run_keras(const unsigned char *bytes, size_t size_bytes);
+unsigned char *fuzz_make_hdf5(size_t *out_size_bytes);
+unsigned char *fuzz_make_hdf5_latest(size_t *out_size_bytes);
+unsigned char *fuzz_make_keras(size_t *out_size_bytes);
+unsigned char *fuzz_make_keras_archive(size_t *out_size_bytes);
+
 bool fuzz_run_onnx(const unsigned char *bytes, size_t size_bytes);
 bool fuzz_run_onnx_tensor(const unsigned char *bytes, size_t size_bytes);
 unsigned char *fuzz_make_onnx(size_t *out_size_bytes);

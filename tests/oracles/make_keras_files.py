@@ -51,6 +51,7 @@ def save(name, model, x, ending="keras", deflate=True, calls=1, mask=None):
     y = numpy.concatenate(y, 1) if y[0].ndim == 3 else y[-1]
     run = [] if calls == 1 else ["--chunk", str(x.shape[1] // calls)]
     arrays_to(folder, {"in/x": x, "out/y": y.astype(numpy.float32)}, run)
+    keras.backend.clear_session()  # names begin anew
 
 
 def sequential(*parts, shape=(None, I), batch=None, **options):
