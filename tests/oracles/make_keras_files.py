@@ -111,7 +111,8 @@ def bidirectional():
 def activations():
     groups = [["relu", "tanh", "sigmoid", "hard_sigmoid", "softplus"],
               ["elu", "selu", "celu", "gelu", "silu"], ["leaky_relu", "mish", "softsign", "relu6"],
-              ["hard_silu", "hard_tanh", "log_sigmoid", "tanh_shrink"], ["soft_shrink", "exponential"],
+              ["hard_silu", "hard_tanh", "log_sigmoid", "tanh_shrink"],
+              ["soft_shrink", "exponential"],
               ["hard_shrink", "squareplus"], ["sparse_plus", "sparse_sigmoid"]]
     for index, group in enumerate(groups):
         name = f"activations_{index}"

@@ -1,5 +1,5 @@
-// HDF5 files as h5py writes them (tests/fuzz/make_keras_corpus.py), by values that the script put there;
-// what leads outside a file, or is damaged, is refused.
+// HDF5 files as h5py writes them (tests/fuzz/make_keras_corpus.py), by values that the script put
+// there; what leads outside a file, or is damaged, is refused.
 #include <check.h>
 
 #include "base/file.h"
