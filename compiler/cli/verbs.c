@@ -117,6 +117,7 @@ const CliVerb cli_verbs[] = {
      bench_options, 0, 1, cli_bench},
     {"import", "FILE", "turn another framework's model into a spec and its weights",
      "  rnnc import model.onnx -o DIR\n"
+     "  rnnc import model.keras -o DIR\n"
      "  rnnc import model.safetensors -o DIR\n"
      "  rnnc import model.safetensors -o DIR --prefix encoder. --batch-first false\n"
      "  rnnc import model.safetensors -o DIR --order emb,rnn,fc1,relu,fc2 --nonlinearity tanh\n",

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "import/keras_read.h"
 #include "import/onnx_read.h"
 #include "import/pytorch_read.h"
 
@@ -66,9 +67,17 @@ static const Imported *read_onnx(Arena *arena, Diags *diags, const char *path,
     return onnx_read(arena, diags, path);
 }
 
+static const Imported *read_keras(Arena *arena, Diags *diags, const char *path,
+                                  const ImportOptions *options)
+{
+    (void)options; // none of them is for Keras
+    return keras_read(arena, diags, path);
+}
+
 const ImportReader import_readers[] = {
     {"PyTorch state_dict as safetensors", is_safetensors, pytorch_read, true},
     {"ONNX model", is_onnx, read_onnx, false},
+    {"Keras model (.keras, .h5)", keras_recognises, read_keras, false},
     {0},
 };
 
