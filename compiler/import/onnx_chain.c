@@ -45,7 +45,6 @@ bool onnx_take_chain(OnnxReader *reader, const OnnxNode *node, const OnnxFlow *f
         return onnx_refuse(reader, node, one_chain, "reads a part of an input");
     if (flow->source == FLOW_INPUT && reader->x_input < 0 && reader->version == 0) {
         reader->x_input = flow->input;
-        reader->x = *flow;
         return true;
     }
     if (flow->source == FLOW_INPUT)

@@ -118,7 +118,7 @@ typedef struct {
     OnnxLayer *first, *last, *recurrent; ///< `recurrent`: the last one that is
     int layer_count, version;
     int x_input;               ///< the graph's input that is the model's; -1: none yet
-    OnnxFlow x;                ///< as it entered the first layer
+    OnnxFlow x;                ///< as the graph has it; known at the end
     int time_axis, batch_axis; ///< of x, ONNX_AXIS_OPEN or ONNX_AXIS_NONE (size 1)
     int lengths_input;         ///< -1: none
     OnnxPort *ports;

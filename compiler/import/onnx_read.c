@@ -427,9 +427,19 @@ static const char *size_text(const OnnxReader *reader, int axis)
     return "1";
 }
 
-static void write_input(const OnnxReader *reader, Imported *model, bool time_major)
+/// The name of input_`index`.pb.
+static const char *input_name(const OnnxReader *reader, int index)
 {
     const Onnx__GraphProto *graph = reader->file->model->graph;
+    for (size_t i = 0;; i++) {
+        const char *name = graph->input[i]->name ? graph->input[i]->name : "";
+        if (!has_initializer(graph, name) && index-- == 0)
+            return name;
+    }
+}
+
+static void write_input(const OnnxReader *reader, Imported *model, bool time_major)
+{
     const OnnxLayer *first = reader->first;
     const bool tokens = first->kind == LAYER_EMBEDDING;
     int64_t features = 1;
@@ -438,16 +448,12 @@ static void write_input(const OnnxReader *reader, Imported *model, bool time_maj
             if (reader->x.axes[i].atoms[j].axis != reader->time_axis &&
                 reader->x.axes[i].atoms[j].axis != reader->batch_axis)
                 features *= reader->x.axes[i].atoms[j].size.factor;
-    size_t at = 0;
-    for (int index = reader->x_input; at < graph->n_input; at++)
-        if (!has_initializer(graph, graph->input[at]->name ? graph->input[at]->name : "") &&
-            index-- == 0)
-            break;
     imported_input(
         model, tokens ? "tokens" : "features",
         arena_format(reader->arena, "%lld", (long long)(tokens ? first->inputs : features)),
         arena_format(reader->arena, "input '%s', %s",
-                     onnx_shown(reader->arena, graph->input[at]->name), x_text(reader, false)));
+                     onnx_shown(reader->arena, input_name(reader, reader->x_input)),
+                     x_text(reader, false)));
     imported_input(model, "batch", size_text(reader, reader->batch_axis), NULL);
     imported_input(model, "timesteps", size_text(reader, reader->time_axis), NULL);
     if (time_major)
@@ -477,6 +483,7 @@ static const OnnxModel *write_model(OnnxReader *reader)
                      proto->producer_name && *proto->producer_name ? " by " : "",
                      onnx_shown(reader->arena, proto->producer_name));
     Imported *model = imported_create(reader->arena, reader->file->path, found);
+    reader->x = onnx_find(reader, input_name(reader, reader->x_input))->flow;
     *result = (OnnxModel){.model = model, .x_order = x_text(reader, true)};
     const char *time = strchr(result->x_order, 'T'), *batch = strchr(result->x_order, 'B');
     result->time_major = time && batch && time < batch;
