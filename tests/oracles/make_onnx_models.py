@@ -163,8 +163,8 @@ def single_nodes():
     case("gru_linear_before_reset",
          model_of([node("GRU", ["X", "W", "R", "B"], ["Y", "Y_h"], hidden_size=H,
                         linear_before_reset=1, clip=.4)], [X], ["Y", "Y_h"], gru), [x])
-    case("gru_last_step", model_of([node("GRU", ["X", "W", "R"], ["", "Y_h"], hidden_size=H)], [X], ["Y_h"], gru),
-         [x])
+    case("gru_last_step", model_of([node("GRU", ["X", "W", "R"], ["", "Y_h"], hidden_size=H)],
+                                   [X], ["Y_h"], gru), [x])
     case("rnn_affine", model_of([node("RNN", ["X", "W", "R", "B"], ["Y"], hidden_size=H,
                                       activations=["Affine"], activation_alpha=[.5],
                                       activation_beta=[.1])], [X], ["Y"],
