@@ -1,15 +1,13 @@
 """Writes tests/oracles/keras_files: models saved by Keras 3 itself, and what it computes with them.
 
-    pip install keras==3.15.1 numpy==2.4.6 h5py==3.16.0 jax scipy && python make_keras_files.py
+    pip install keras==3.15.1 numpy==2.4.6 h5py==3.16.0 jax scipy safetensors \
+        && python make_keras_files.py
 
 Each case is a folder with model.keras or model.h5 and arrays.npz. What varies between two runs
 (dates, object ids) is set to 0. `deflate: false` leaves an archive as Keras wrote it: stored.
 """
 
-import io
 import os
-import re
-import zipfile
 
 os.environ.setdefault("KERAS_BACKEND", "numpy")
 import keras  # noqa: E402
@@ -17,23 +15,10 @@ import numpy  # noqa: E402
 from keras import layers  # noqa: E402
 from keras.ops import convert_to_numpy as convert  # noqa: E402
 from fixture import HERE, arrays_to, clear, random  # noqa: E402
+from make_keras_archive import settle  # noqa: E402
 
 B, T, I, H = 3, 5, 3, 4
 FRAMEWORK = "keras_files"
-
-
-def settle(path, deflate):
-    """The archive with dates and ids that are the same in every run."""
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    members["config.json"] = re.sub(rb'("shared_object_id": )\d+', rb"\g<1>0",
-                                    members["config.json"])
-    members["metadata.json"] = re.sub(rb'("date_saved": )"[^"]*"', rb'\1"2026-01-01@00:00:00"',
-                                      members["metadata.json"])
-    method = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in members.items():
-            archive.writestr(zipfile.ZipInfo(name), data, method)
 
 
 def save(name, model, x, ending="keras", deflate=True, calls=1, mask=None):
