@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "import/keras_graph.h"
+#include "import/keras_guess.h"
 #include "import/keras_layers.h"
 #include "import/zip.h"
 
@@ -50,7 +51,7 @@ const char *keras_string(const json_t *object, const char *key)
     return json_string_value(json_object_get(object, key));
 }
 
-/// The text of a version as far as it is one: "3.15.1".
+/// " 3.15.1": a version as far as it is the text of one; "" where there is none.
 static const char *version_text(Arena *arena, const char *version)
 {
     size_t length = 0;
@@ -58,7 +59,7 @@ static const char *version_text(Arena *arena, const char *version)
            (isalnum((unsigned char)version[length]) ||
             (version[length] && strchr(".+-", version[length]))))
         length++;
-    return length ? arena_copy(arena, version, length) : "of no stated version";
+    return length ? arena_format(arena, " %.*s", (int)length, version) : "";
 }
 
 /// Takes the version of Keras that wrote the file; `otherwise` where the file does not say.
@@ -67,7 +68,7 @@ static bool set_version(KerasFile *file, const char *version, int otherwise)
     file->version = version ? (int)strtol(version, NULL, 10) : otherwise;
     if (file->version == 2 || file->version == 3)
         return true;
-    keras_report(file, DIAG_E0460, "it is written by Keras %s; those of Keras 2 and 3 are read",
+    keras_report(file, DIAG_E0460, "it is written by Keras%s; those of Keras 2 and 3 are read",
                  version_text(file->arena, version));
     return false;
 }
@@ -97,13 +98,14 @@ static bool set_weights(KerasFile *file, Hdf5 *weights, const char *store, bool 
     return true;
 }
 
-/// Builds the model from its configuration and the weights that were set.
-static const Imported *build(KerasFile *file, const json_t *config, const char *version,
-                             const char *kind)
+/// Builds the model from its configuration and the weights that were set. `what` and `form` are for
+/// the spec's head comment: "a model", " (.keras)".
+static const Imported *build(KerasFile *file, const json_t *config, const char *what,
+                             const char *version, const char *form)
 {
     KerasModel model;
-    const char *found = arena_format(file->arena, "a model of Keras %s (%s)",
-                                     version_text(file->arena, version), kind);
+    const char *found = arena_format(file->arena, "%s of Keras%s%s", what,
+                                     version_text(file->arena, version), form);
     file->model = imported_create(file->arena, file->path, found);
     if (!keras_read_graph(file, config, &model) || !keras_take_layers(file, &model))
         return NULL;
@@ -132,16 +134,36 @@ static const Imported *read_archive(KerasFile *file, const unsigned char *bytes,
     const char *version = keras_string(metadata, "keras_version");
     const Imported *model = NULL;
     if (config && set_version(file, version, 3))
-        model = build(file, config, version, ".keras");
+        model = build(file, config, "a model", version, " (.keras)");
     json_decref(config);
     json_decref(metadata);
+    return model;
+}
+
+/// A file of weights alone, legacy where its root lists the layers.
+static const Imported *read_weights(KerasFile *file, Hdf5 *h5)
+{
+    int count = 0;
+    const Hdf5Object *root = hdf5_find(h5, "");
+    const bool is_legacy = hdf5_texts(h5, root, "layer_names", &count) != NULL;
+    if (!is_legacy && !hdf5_find(h5, "layers")) {
+        keras_report(file, DIAG_E0460, "it is an HDF5 file, but of no Keras model");
+        return NULL;
+    }
+    const char *version = is_legacy ? hdf5_text(h5, root, "keras_version") : NULL;
+    if (!set_weights(file, h5, is_legacy ? "" : "layers/", is_legacy) ||
+        !set_version(file, version, is_legacy ? 2 : 3))
+        return NULL;
+    json_t *config = keras_guess(file);
+    const Imported *model = config ? build(file, config, "weights", version, "") : NULL;
+    json_decref(config);
     return model;
 }
 
 static const Imported *read_h5(KerasFile *file, const unsigned char *bytes, size_t size_bytes)
 {
     Hdf5 *h5 = hdf5_parse(file->arena, file->diags, file->path, (Span){0}, bytes, size_bytes);
-    if (!set_weights(file, h5, "model_weights/", true))
+    if (!h5)
         return NULL;
     const Hdf5Object *root = hdf5_find(h5, "");
     const size_t errors = diags_error_count(file->diags);
@@ -149,16 +171,13 @@ static const Imported *read_h5(KerasFile *file, const unsigned char *bytes, size
     const char *version = text ? hdf5_text(h5, root, "keras_version") : NULL;
     if (diags_error_count(file->diags) > errors)
         return NULL;
-    if (!text) {
-        Diag *diag = keras_report(file, DIAG_E0463, "it holds weights, but no model");
-        diag_help(diag, "give the file of the whole model, as model.save(\"model.keras\") writes "
-                        "it");
+    if (!text)
+        return read_weights(file, h5);
+    if (!set_weights(file, h5, "model_weights/", true) || !set_version(file, version, 2))
         return NULL;
-    }
     json_t *config = parse_json(file, "model_config", text, strlen(text));
-    const Imported *model = NULL;
-    if (config && set_version(file, version, 2))
-        model = build(file, config, version, "legacy .h5");
+    const Imported *model =
+        config ? build(file, config, "a model", version, " (legacy .h5)") : NULL;
     json_decref(config);
     return model;
 }

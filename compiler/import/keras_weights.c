@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { VARIABLES_MAX = 64 };
+enum { VARIABLES_MAX = KERAS_SHAPES_MAX };
 
 typedef struct {
     const Hdf5Object *items[VARIABLES_MAX];
@@ -160,6 +160,21 @@ static bool check_count(const KerasFile *file, const KerasLayer *layer, int foun
                      layer->name, layer->class_name, found, wanted);
     diag_help(diag, "give the file of the whole model, as model.save(\"model.keras\") writes it");
     return false;
+}
+
+int keras_shapes(KerasFile *file, const KerasLayer *layer, KerasPart part,
+                 KerasShape shapes[KERAS_SHAPES_MAX])
+{
+    Variables variables;
+    if (!collect(file, layer, part, &variables))
+        return -1;
+    for (int i = 0; i < variables.count; i++) {
+        const Hdf5Object *from = variables.items[i];
+        shapes[i] = (KerasShape){
+            from->dim_count,
+            {from->dim_count > 0 ? from->dims[0] : 0, from->dim_count > 1 ? from->dims[1] : 0}};
+    }
+    return variables.count;
 }
 
 int keras_cell_variables(const KerasCell *cell)

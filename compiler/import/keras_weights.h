@@ -21,6 +21,17 @@ typedef struct {
     bool use_bias, reset_after;
 } KerasCell;
 
+/// The shape of a variable; dims beyond the second are not kept.
+enum { KERAS_SHAPES_MAX = 64 };
+typedef struct {
+    int dim_count;
+    int64_t dims[2];
+} KerasShape;
+
+/// The shapes of a layer's variables; their number, or -1 with E0462 where one is missing.
+int keras_shapes(KerasFile *file, const KerasLayer *layer, KerasPart part,
+                 KerasShape shapes[KERAS_SHAPES_MAX]);
+
 /// Whether the layer's GRU bias in the file is of two rows, as with reset_after; for files that are
 /// older than the option. `layer` as below.
 bool keras_bias_has_rows(KerasFile *file, const KerasLayer *layer, KerasPart part);

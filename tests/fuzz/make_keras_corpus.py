@@ -139,6 +139,22 @@ def new(archive):
         archive.writestr(zipfile.ZipInfo(member), data)
 
 
+def weights():
+    """Files of weights alone: one whose layers have one order, one where they have two."""
+    def fill(out):
+        out["layers/simple_rnn/cell/vars/0"] = numpy.ones((3, 2), "<f4")
+        out["layers/simple_rnn/cell/vars/1"] = numpy.ones((2, 2), "<f4")
+        out["layers/dense/vars/0"] = numpy.ones((2, 4), "<f4")
+        out.create_group("layers/dropout/vars")
+    hdf5("keras/weights.h5", fill)
+
+    def fill_two(out):
+        out["layers/lstm/cell/vars/0"] = numpy.ones((2, 8), "<f4")
+        out["layers/lstm/cell/vars/1"] = numpy.ones((2, 8), "<f4")
+        out["layers/dense/vars/0"] = numpy.ones((2, 2), "<f4")
+    hdf5("keras/two_orders.h5", fill_two)
+
+
 if __name__ == "__main__":
     for folder in ("hdf5", "keras"):
         shutil.rmtree(HERE / folder, ignore_errors=True)
@@ -151,3 +167,4 @@ if __name__ == "__main__":
     hdf5("hdf5/elsewhere.h5", fill_elsewhere)
     hdf5("hdf5/virtual.h5", fill_virtual, libver="latest")
     keras()
+    weights()

@@ -69,9 +69,9 @@ def arguments_of(arrays, folder):
 
 def spec_of(rnnc, case, folder):
     """The case's spec: its own, or the one that an import of its model writes; or what failed."""
-    models = [path for path in case.iterdir() if path.stem == "model" and path.suffix != ".yaml"]
     if (case / "model.yaml").exists():
         return case / "model.yaml", None
+    models = [path for path in case.iterdir() if path.name.startswith("model.")]
     result = subprocess.run([rnnc, "import", models[0], "-o", folder / "imported"],
                             capture_output=True, text=True, check=False)
     if result.returncode != 0:

@@ -26,13 +26,13 @@ def fill(model, name):
                        for index, value in enumerate(model.get_weights())])
 
 
-def save(name, model, x, ending="h5", calls=1, reference=None):
+def save(name, model, x, ending="h5", calls=1, reference=None, weights=False):
     """`reference`: another model that loads the weights of the file and computes."""
     folder = HERE / "keras_files" / name
     folder.mkdir(parents=True)
     fill(model, name)
     path = folder / f"model.{ending}"
-    model.save(path)
+    (model.save_weights if weights else model.save)(path)
     if ending == "keras":
         settle(path, True)
     if reference:
@@ -96,6 +96,14 @@ def models():
         save(f"k2_functional_{ending}", keras.Model(inputs, value), tokens, ending)
 
 
+def weights():
+    save("k2_weights",
+         sequential(layers.GRU(H, return_sequences=True), layers.Dropout(0.5),
+                    layers.Bidirectional(layers.LSTM(3, return_sequences=True)),
+                    layers.GRU(3, reset_after=False), layers.Dense(2)),
+         features("k2_weights"), weights=True)
+
+
 def cudnn():
     cudnn_lstm = tensorflow_1.keras.layers.CuDNNLSTM
     cudnn_gru = tensorflow_1.keras.layers.CuDNNGRU
@@ -112,4 +120,5 @@ def cudnn():
 if __name__ == "__main__":
     cells()
     models()
+    weights()
     cudnn()

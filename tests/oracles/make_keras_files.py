@@ -29,7 +29,10 @@ def save(name, model, x, ending="keras", deflate=True, calls=1, mask=None):
         if "state" not in variable.path.rsplit("/", 1)[-1] and variable.trainable:
             variable.assign(random(f"{name}/{index}", *variable.shape) * 1.5)
     path = folder / f"model.{ending}"
-    model.save(path)
+    if ending == "weights.h5":
+        model.save_weights(path)
+    else:
+        model.save(path)
     if ending == "keras":
         settle(path, deflate)
     y = [convert(model(part, mask=mask)) for part in numpy.split(x, calls, 1)]
@@ -139,9 +142,22 @@ def models():
                                      for _ in range(12)]), features("many"))
 
 
+def weights():
+    save("weights", sequential(layers.LSTM(H, return_sequences=True), layers.Dropout(0.5),
+                               layers.Bidirectional(layers.GRU(3, return_sequences=True)),
+                               layers.LSTM(5, use_bias=False), layers.Dense(2)),
+         features("weights"), "weights.h5")
+    tokens = numpy.array([[1, 2, 0, 3, 0], [0, 0, 4, 5, 6]], numpy.int32)
+    save("weights_tokens",
+         sequential(layers.Embedding(7, 3), layers.GRU(H, reset_after=False, return_sequences=True),
+                    layers.TimeDistributed(layers.Dense(2)), shape=(None,), dtype="int32"),
+         tokens, "weights.h5")
+
+
 if __name__ == "__main__":
     clear(FRAMEWORK)
     cells()
     bidirectional()
     activations()
     models()
+    weights()

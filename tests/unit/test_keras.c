@@ -106,6 +106,23 @@ START_TEST(archive)
 }
 END_TEST
 
+/// The rnn stands first, since the dense layer's 4 outputs are nobody's inputs.
+START_TEST(weights_alone)
+{
+    const Imported *model = keras_read(arena, diags, CORPUS "weights.h5");
+    ck_assert(printed_has("'" CORPUS "weights.h5' holds weights alone: activations"));
+    ck_assert_ptr_nonnull(model);
+    const char *layers = strstr(imported_spec(arena, model, "w"), "  - cell");
+    ck_assert_str_eq(layers, "  - cell: rnn\n"
+                             "    name: simple_rnn\n"
+                             "    units: 2\n"
+                             "    use_bias: false\n"
+                             "  - dense: {units: 4, use_bias: false}\n"
+                             "    name: dense\n"
+                             "weights: {file: w, convention: canonical}\n");
+}
+END_TEST
+
 /// What becomes of the file where `from` stands as `to`.
 static const struct {
     const char *file, *from, *to, *words;
@@ -127,10 +144,14 @@ static const struct {
     {"legacy.h5", "\"layers\"", "\"lovers\"", "has no class, or no list of layers"},
     {"legacy.h5", "{\"class_name\": \"Seq", "{\"class_name\": \"Seq\"", "model_config is no JSON"},
     {"legacy.h5", "\"Sequential\"", "\"MyOwnModel\"", "its model is a 'MyOwnModel'"},
-    {"legacy.h5", "model_config", "mudel_config", "holds weights, but no model"},
+    {"legacy.h5", "model_config", "mudel_config", "of no Keras model"},
     {"legacy.h5", "\"units\": 1, \"use_bias\": false", "\"units\": 1, \"use_bias\": true ",
      "layer 'd' (Dense) has 1 weights in the file, not 2"},
     {"legacy.h5", "\"Dense\"", "\"ReLU\" ", "option 'units' has no counterpart"},
+    {"weights.h5", "dropout", "masking", "what its layer 'masking' does, which has no weights"},
+    {"weights.h5", "dense", "dance", "what its layer 'dance' does"},
+    {"weights.h5", "layers", "lovers", "of no Keras model"},
+    {"two_orders.h5", "dense", "dense", "their shapes fit in more than one order"},
     {"new.keras", "PK\5\6", "PK\5\7", "this is not a zip file"},
 };
 
@@ -167,6 +188,7 @@ int main(void)
     tcase_add_test(tests, legacy_text);
     tcase_add_test(tests, legacy_weights);
     tcase_add_test(tests, archive);
+    tcase_add_test(tests, weights_alone);
     tcase_add_loop_test(tests, what_is_refused, 0, sizeof changed / sizeof *changed);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
