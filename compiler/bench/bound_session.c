@@ -150,7 +150,7 @@ static rnnc_status bind(const Subject *subject, BoundSession *bound, const Bench
 static rnnc_status bind_weights(const Subject *subject, BoundSession *bound)
 {
     rnnc_status status = RNNC_OK;
-    for (int i = 0; i < subject->model->layer_count && subject->is_bound; i++)
+    for (int i = 0; subject->is_bound && i < subject->model->layer_count; i++)
         for (int kind = 0; kind < WEIGHT_COUNT && status == RNNC_OK; kind++) {
             const Weight *weight = &subject->model->layers[i].weights[kind];
             const bool is_vector = kind == WEIGHT_b || kind == WEIGHT_rb || kind == WEIGHT_p;

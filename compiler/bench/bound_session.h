@@ -3,7 +3,7 @@
 #ifndef RNNC_BENCH_BOUND_SESSION_H
 #define RNNC_BENCH_BOUND_SESSION_H
 
-#include "bench/reference.h"
+#include "model/reference.h"
 #include "bench/subject.h"
 
 /// What all sessions of a case share.

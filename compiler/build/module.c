@@ -21,6 +21,7 @@ typedef struct {
     Diags *diags;
     const BuildOptions *options;
     const char *folder, *output;
+    const SelfTest *self_test;
     CcCall *calls;
     int call_count;
     const char **objects;
@@ -127,6 +128,20 @@ static bool write_weights(Builder *builder, const Model *model)
     return write_file(builder, "weights.bin", bytes, (size_t)host_weights_bytes(model));
 }
 
+/// The module's self-test, written beside its tables; none in a module without weights.
+static bool write_self_test(Builder *builder, const Model *model)
+{
+    const char *refusal;
+    if (builder->options->without_weights)
+        return true;
+    builder->self_test = self_test_make(builder->arena, model, &refusal);
+    if (!builder->self_test)
+        return true; // `rnnc verify` says that there is none
+    size_t size_bytes;
+    const void *bytes = self_test_bytes(builder->arena, builder->self_test, &size_bytes);
+    return write_file(builder, "self_test.bin", bytes, size_bytes);
+}
+
 static bool write_images(Builder *builder, const Images *images)
 {
     for (int i = 0; i < images->count; i++) {
@@ -226,6 +241,7 @@ static HostModule describe(Builder *builder, const Plan *plan, const Images *ima
     plan_print(plan, &plan_text);
     return (HostModule){.plan = plan,
                         .provenance = builder->options->provenance,
+                        .self_test = builder->self_test,
                         .without_weights = builder->options->without_weights,
                         .plan_text = text_string(&plan_text),
                         .images = items,
@@ -308,8 +324,9 @@ bool build_module(Arena *arena, Diags *diags, const Plan *plan, const Images *im
         return false;
     interrupt_hold();
     bool built = make_folders(&builder) && write_headers(&builder) &&
-                 write_weights(&builder, plan->model) && write_images(&builder, images) &&
-                 write_cpu_layers(&builder, plan) && write_host(&builder, plan, images) &&
+                 write_weights(&builder, plan->model) && write_self_test(&builder, plan->model) &&
+                 write_images(&builder, images) && write_cpu_layers(&builder, plan) &&
+                 write_host(&builder, plan, images) &&
                  (!options->keep_dir || write_script(&builder)) &&
                  cc_run(arena, diags, builder.folder, builder.calls, builder.call_count,
                         options->jobs > 0 ? options->jobs : 1) &&

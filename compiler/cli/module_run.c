@@ -19,7 +19,8 @@ typedef struct {
     int input_count, output_count;
     Masks masks;
     int64_t seed;
-    NpzMember *initial; ///< --state, as float32; NULL: not given
+    const GivenArrays *given; ///< may be NULL
+    NpzMember *initial;       ///< --state and given states, as float32; NULL: none
     int initial_count;
 } Run;
 
@@ -175,18 +176,38 @@ static Port *find_port(Run *run, const char *name, rnnc_role role)
     return NULL;
 }
 
-static bool read_input(Run *run, const NamedFile *file, rnnc_role role)
+/// Takes `array`, or opens `path` where that is NULL.
+static bool take_input(Run *run, const char *name, const char *path, const NpyArray *array,
+                       rnnc_role role)
 {
-    Port *port = find_port(run, file->name, role);
+    Port *port = find_port(run, name, role);
     if (!port)
         return false;
     if (port->host) {
-        cli_usage(run->call, "input '%s' is given twice", file->name);
+        cli_usage(run->call, "input '%s' is given twice", name);
         return false;
     }
-    NpyArray array;
-    return npy_open(run->call->arena, run->call->diags, file->path, (Span){0}, &array) &&
-           check_shape(run, file->path, port, &array) && convert(run, file->path, port, &array);
+    NpyArray opened;
+    if (!array && !npy_open(run->call->arena, run->call->diags, path, (Span){0}, &opened))
+        return false;
+    array = array ? array : &opened;
+    return check_shape(run, path, port, array) && convert(run, path, port, array);
+}
+
+/// The given arrays of a role: inputs before masks, since x sets B and T. States come later.
+static bool take_given(Run *run, rnnc_role role)
+{
+    bool good = true;
+    for (int i = 0; run->given && i < run->given->count; i++) {
+        const NpzMember *member = &run->given->members[i];
+        const rnnc_tensor_info *info = find_tensor(run, member->name);
+        if (!info && role == RNNC_ROLE_INPUT)
+            good = unknown_tensor(run, member->name, "input or state", RNNC_ROLE_INPUT,
+                                  RNNC_ROLE_STATE);
+        if (info && info->role == role)
+            good &= take_input(run, member->name, run->given->path, &member->array, role);
+    }
+    return good;
 }
 
 static void list_ports(Run *run)
@@ -209,8 +230,10 @@ static bool read_masks(Run *run)
     const NamedFile files[] = {{"lengths", cli_value(run->call, "lengths")},
                                {"mask", cli_value(run->call, "mask")}};
     for (int i = 0; i < 2; i++)
-        if (files[i].path && !read_input(run, &files[i], RNNC_ROLE_MASK))
+        if (files[i].path && !take_input(run, files[i].name, files[i].path, NULL, RNNC_ROLE_MASK))
             return false;
+    if (!take_given(run, RNNC_ROLE_MASK))
+        return false;
     int kept = 0;
     for (int i = 0; i < run->input_count; i++) {
         Port *port = &run->inputs[kept];
@@ -231,7 +254,8 @@ static bool read_inputs(Run *run)
     const NamedFile *files = cli_named_files(run->call, "in", &count);
     bool good = files != NULL;
     for (int i = 0; i < count && files; i++)
-        good &= read_input(run, &files[i], RNNC_ROLE_INPUT);
+        good &= take_input(run, files[i].name, files[i].path, NULL, RNNC_ROLE_INPUT);
+    good = good && take_given(run, RNNC_ROLE_INPUT);
     for (int i = 0; i < run->input_count && good; i++)
         if (!run->inputs[i].host && run->inputs[i].info->role == RNNC_ROLE_INPUT) {
             cli_usage(run->call, "input '%s' is missing: give --in %s=FILE.npy",
@@ -471,12 +495,27 @@ static bool take_initial(Run *run, const char *path, const NpzMember *member)
     return true;
 }
 
+/// States among the given arrays; those that are not there have their start values.
+static bool take_given_states(Run *run)
+{
+    bool good = true;
+    for (int i = 0; run->given && i < run->given->count; i++) {
+        const rnnc_tensor_info *info = find_tensor(run, run->given->members[i].name);
+        if (!info || info->role != RNNC_ROLE_STATE)
+            continue;
+        if (!run->initial)
+            run->initial = ARENA_ARRAY(run->call->arena, NpzMember, run->given->count);
+        good &= take_initial(run, run->given->path, &run->given->members[i]);
+    }
+    return good;
+}
+
 /// --state: every state of the module must be there with this B, and nothing else.
 static bool read_initial(Run *run)
 {
     const char *path = cli_value(run->call, "state");
     if (!path)
-        return true;
+        return take_given_states(run);
     const Npz *archive = npz_open(run->call->arena, run->call->diags, path, (Span){0});
     if (!archive)
         return false;
@@ -539,9 +578,10 @@ static bool run_all(Run *run, RunResult *out)
     return true;
 }
 
-bool module_run(CliCall *call, const NamedFile *wanted, int wanted_count, RunResult *out)
+bool module_run(CliCall *call, const GivenArrays *given, const NamedFile *wanted, int wanted_count,
+                RunResult *out)
 {
-    Run run = {.call = call};
+    Run run = {.call = call, .given = given};
     *out = (RunResult){0};
     if (!read_options(&run))
         return false;

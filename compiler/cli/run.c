@@ -22,7 +22,7 @@ int cli_run(CliCall *call)
     if (count == 0 && !cli_value(call, "state-out"))
         return cli_usage(call, "nothing to write: give --out y=FILE.npy or --state-out FILE.npz");
     RunResult result;
-    if (module_run(call, files, count, &result))
+    if (module_run(call, NULL, files, count, &result))
         write_all(call, &result, files, count);
     return cli_result(call);
 }

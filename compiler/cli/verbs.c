@@ -39,6 +39,9 @@ static const CliOption run_options[] = {
 static const CliOption verify_options[] = {
     RUN_OPTIONS,
     {"expect", 0, true, "NAME=FILE.npy", "the right values of an output or final state"},
+    {"data", 0, false, "FOLDER|FILE.npz",
+     "inputs and right values: ONNX' input_N.pb and output_N.pb, or members in/x, out/y"},
+    {"onnx", 0, false, "FILE.onnx", "the model of --data (default: model.onnx beside the folder)"},
     {"rtol", 0, false, "R", "relative tolerance (default: 1e-5)"},
     {"atol", 0, false, "A", "absolute tolerance (default: 1e-6)"},
     {0},
@@ -101,8 +104,10 @@ const CliVerb cli_verbs[] = {
      "  rnnc run model.so --in x=x.npy --out enc/h=h.npy --state s.npz --state-out s.npz\n"
      "  rnnc run model.so --in x=x.npy --lengths lengths.npy --out y/fw=f.npy --out y/bw=b.npy\n",
      run_options, 1, 1, cli_run},
-    {"verify", "MODEL.so", "compare a module's outputs with expected values",
-     "  rnnc verify model.so --in x=x.npy --expect y=y.npy --rtol 1e-4 --atol 1e-6\n",
+    {"verify", "MODEL.so", "compare a module's outputs with expected values, or run its self-test",
+     "  rnnc verify model.so\n"
+     "  rnnc verify model.so --in x=x.npy --expect y=y.npy --rtol 1e-4 --atol 1e-6\n"
+     "  rnnc verify model.so --data test_data_set_0\n",
      verify_options, 1, 1, cli_verify},
     {"inspect", "MODEL.so", "print what a module holds, without loading it",
      "  rnnc inspect model.so\n  rnnc inspect model.so --json\n", inspect_options, 1, 1,

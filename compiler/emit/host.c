@@ -373,6 +373,10 @@ void emit_host(Arena *arena, const HostModule *module, Text *out)
     print_note(out);
     print_weights(out, model, module->without_weights);
     print_images(out, module);
+    if (module->self_test) {
+        print_inclusion(out, "rnnc_test_data", "self_test.bin");
+        self_test_print(module->self_test, "rnnc_test_data", out);
+    }
     text_add(out, "\nstatic const rnnc_tensor_desc rnnc_tensors[] = {\n");
     for (int i = 0; i < tensors.count; i++)
         print_tensor(out, model, &tensors.items[i]);
@@ -402,7 +406,8 @@ void emit_host(Arena *arena, const HostModule *module, Text *out)
               module->image_count);
     text_addf(out,
               ".images = %s,\n    .sequence_image = %d, .slot_count = %d, "
-              ".slot_widths = rnnc_slot_widths,\n};\n\n#include \"host/module.c\"\n",
+              ".slot_widths = rnnc_slot_widths,\n    .self_test = %s,\n};\n\n"
+              "#include \"host/module.c\"\n",
               module->image_count > 0 ? "rnnc_images" : "NULL", module->sequence_image,
-              model->slot_count);
+              model->slot_count, module->self_test ? "&rnnc_test" : "NULL");
 }

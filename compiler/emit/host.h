@@ -4,11 +4,13 @@
 //     weights.bin          every weight, canonical float32, each at a multiple of 64 bytes; not
 //                          read where the module is made without weights
 //     <image>.sm_90.cubin  one for each cubin       <image>.ptx  <image>.cu
+//     self_test.bin        see emit/self_test.h; where there is one
 //     note.json            the descriptor of the ELF note (emit_note)
 #ifndef RNNC_EMIT_HOST_H
 #define RNNC_EMIT_HOST_H
 
 #include "emit/emit.h"
+#include "emit/self_test.h"
 
 /// An instruction-set level of CPU code.
 typedef struct {
@@ -37,7 +39,8 @@ typedef struct {
     int image_count;
     int *const *of_choice; ///< [layer][choice]: index of an image, -1: none; NULL without images
     const int *of_layer;
-    bool without_weights; ///< zeros in their place, for a user who binds every weight
+    const SelfTest *self_test; ///< NULL: none
+    bool without_weights;      ///< zeros in their place, for a user who binds every weight
     int sequence_image; ///< index of the image with the kernels of masks, merges and dropout, or -1
 } HostModule;
 

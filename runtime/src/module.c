@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,10 +67,11 @@ static rnnc_status check_tables(const char *path, const rnnc_module_desc *desc)
         return rnnc_error_set(NULL, RNNC_BAD_MODULE,
                               "%s: ABI %d.%d, this runtime reads %d.x: compile the model again",
                               path, desc->abi_major, desc->abi_minor, RNNC_ABI_MAJOR);
-    if (desc->struct_bytes < sizeof *desc)
+    const size_t least_bytes = offsetof(rnnc_module_desc, self_test); // of ABI 2.0
+    if (desc->struct_bytes < least_bytes)
         return rnnc_error_set(NULL, RNNC_BAD_MODULE,
                               "%s: its table has %u bytes, expected %zu or more: damaged", path,
-                              (unsigned)desc->struct_bytes, sizeof *desc);
+                              (unsigned)desc->struct_bytes, least_bytes);
     return RNNC_OK;
 }
 
@@ -137,6 +139,12 @@ const rnnc_tensor_info *rnnc_module_tensor(const rnnc_module *module, size_t ind
     if (!module || index >= (size_t)module->desc->tensor_count)
         return NULL;
     return &module->desc->tensors[index].info;
+}
+
+const rnnc_self_test *rnnc_module_self_test(const rnnc_module *module)
+{
+    const size_t needed = offsetof(rnnc_module_desc, self_test) + sizeof module->desc->self_test;
+    return module && module->desc->struct_bytes >= needed ? module->desc->self_test : NULL;
 }
 
 const char *rnnc_module_name(const rnnc_module *module)

@@ -7,7 +7,7 @@
 #include "rnnc/rnnc.h"
 
 #define RNNC_MODULE_MAGIC 0x434e4e52u /* "RNNC" */
-enum { RNNC_ABI_MAJOR = 2, RNNC_ABI_MINOR = 0 };
+enum { RNNC_ABI_MAJOR = 2, RNNC_ABI_MINOR = 1 };
 
 enum { RNNC_STATES_MAX = 8, RNNC_PHASES_MAX = 8, RNNC_GATES_MAX = 16 };
 
@@ -208,6 +208,8 @@ typedef struct rnnc_module_desc {
     int32_t sequence_image; /* kernels of masks, merges and dropout; -1: no GPU code */
     int32_t slot_count;
     const int64_t *slot_widths; /* features of each buffer between layers */
+    /* from 2.1 on: there only where struct_bytes goes so far */
+    const rnnc_self_test *self_test; /* NULL: none */
 } rnnc_module_desc;
 
 /* Returns the tables, or NULL where the module cannot serve an ABI up to `max_abi` (major). `host`

@@ -88,6 +88,22 @@ typedef struct rnnc_streaming {
 RNNC_API rnnc_status rnnc_module_streaming(const rnnc_module *module,
                                            rnnc_streaming *out_streaming);
 
+/* What a module carries to be tested without files: a small input, and what the model's equations
+ * give for it in float64. Rows of a larger batch repeat those of x; a module of more time steps is
+ * given zeros behind them, on which the first `steps` steps do not depend. */
+typedef struct rnnc_self_test {
+    int64_t rows, timesteps;
+    const void *x; /* batch-major: float32 [rows, timesteps, features], int32 [rows, timesteps] */
+    double tolerance; /* ||y - values|| / ||values|| that the module's precision holds */
+    struct {
+        const double *values; /* [rows, steps, width] in that order; NULL: no such output */
+        int64_t steps, width; /* steps is 1 where the output has no time */
+    } outputs[2];             /* of y; of y/fw and y/bw */
+} rnnc_self_test;
+
+/* NULL where the module has none: it drops at inference, was made without weights, or is large. */
+RNNC_API const rnnc_self_test *rnnc_module_self_test(const rnnc_module *module);
+
 typedef struct rnnc_session_options {
     const char *device;    /* "cpu", "cuda", "cuda:0"; NULL: cuda:0 where there is one, else cpu */
     void *stream;          /* CUstream for CUDA, NULL: the session makes its own */

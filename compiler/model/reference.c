@@ -4,7 +4,7 @@
 //
 // A cell goes through its steps as its schedule says: before the product of a phase the vector that
 // it multiplies is evaluated, behind it the norms; the states follow when all phases are done.
-#include "bench/reference.h"
+#include "model/reference.h"
 
 #include <math.h>
 #include <string.h>

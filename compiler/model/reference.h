@@ -1,8 +1,8 @@
 // Reference: a model in float64, by evaluating each cell's elementwise graph and its schedule. What
 // the error of a variant is taken against. It shares the cell's equations with the kernels, so it
 // finds wrong arithmetic, not wrong equations; tests hold those against references by hand.
-#ifndef RNNC_BENCH_REFERENCE_H
-#define RNNC_BENCH_REFERENCE_H
+#ifndef RNNC_MODEL_REFERENCE_H
+#define RNNC_MODEL_REFERENCE_H
 
 #include "model/model.h"
 
