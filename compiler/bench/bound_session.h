@@ -3,8 +3,8 @@
 #ifndef RNNC_BENCH_BOUND_SESSION_H
 #define RNNC_BENCH_BOUND_SESSION_H
 
-#include "model/reference.h"
 #include "bench/subject.h"
+#include "model/reference.h"
 
 /// What all sessions of a case share.
 typedef struct {
