@@ -28,6 +28,8 @@ static OnnxLayer *add_dense(OnnxReader *reader, const OnnxNode *node, const Onnx
                     (long long)features, (long long)inputs);
         return NULL;
     }
+    if (!onnx_spend(reader, node, weights->elems + units))
+        return NULL;
     OnnxLayer *layer = onnx_add_layer(reader, node, LAYER_DENSE);
     layer->inputs = inputs;
     layer->units = units;
@@ -212,26 +214,31 @@ void onnx_dropout(OnnxReader *reader, const OnnxNode *node)
         out->flow.source = FLOW_SEQUENCE;
 }
 
-/// Integers stay integers; floats, whichever way they are stored, are float32 here.
+/// Integers stay integers; floats of a constant, whichever way they are stored, are float32 here,
+/// and so is data.
 void onnx_cast(OnnxReader *reader, const OnnxNode *node)
 {
     const OnnxValue *from = onnx_input(node, 0);
+    OnnxValue *out = onnx_output(reader, node, 0);
     const int64_t to = onnx_int(node, "to", 0);
     bool known = false;
-    const bool to_float = onnx_type_is_float((int)to, &known);
-    if (!from || !known || to != (int)to) {
-        onnx_refuse(reader, node, NULL, "attribute 'to' is %s",
+    const bool to_float = onnx_type_is_float((int)to, &known),
+               is_flow = from && from->kind == VALUE_FLOW;
+    const bool is_integer =
+        from && (is_flow ? from->flow.is_integer : from->kind == VALUE_CONSTANT && from->sizes);
+    if (!from || !known || to != (int)to || is_integer == to_float ||
+        (is_flow && to != ONNX_FLOAT && to != ONNX_INT32 && to != ONNX_INT64)) {
+        onnx_refuse(reader, node,
+                    "tokens and lengths may be cast to int32 and int64, data to float32",
+                    "casts %s to %s", is_integer ? "integers" : "floats",
                     onnx_type_name(reader->arena, (int)to));
         return;
     }
-    const bool is_float = from->kind == VALUE_CONSTANT ? from->floats != NULL
-                          : from->kind == VALUE_FLOW   ? !from->flow.is_integer
-                                                       : true;
-    if (is_float == to_float && (to != ONNX_BOOL || from->kind == VALUE_CONSTANT)) {
-        OnnxValue *out = onnx_output(reader, node, 0);
+    if (to != ONNX_BOOL) {
         onnx_give(out, from);
         return;
     }
-    onnx_refuse(reader, node, "tokens and lengths may be cast to other integers", "casts %s to %s",
-                is_float ? "floats" : "integers", onnx_type_name(reader->arena, (int)to));
+    OnnxSize *truths = onnx_make_sizes(reader, node, out, from->dims, from->dim_count);
+    for (int64_t i = 0; truths && i < out->elems; i++)
+        truths[i] = onnx_number(from->sizes[i].factor != 0);
 }

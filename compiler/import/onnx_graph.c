@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/// What folding may make: for each byte of the file and of its external data, and beyond.
-enum { FOLDED_PER_BYTE = 16, FOLDED_FREE = 1 << 20 };
+/// What onnx_spend lets have: for each byte of the file and of its external data, and beyond.
+enum { ELEMS_PER_BYTE = 16, ELEMS_FREE = 1 << 20 };
 /// Of one tensor: integers are shapes and indices.
 enum { INTEGERS_MAX = 1 << 20 };
 
@@ -135,6 +135,18 @@ bool onnx_axis_size(const OnnxAxis *axis, OnnxSize *out)
     return true;
 }
 
+bool onnx_spend(OnnxReader *reader, const OnnxNode *node, int64_t elems)
+{
+    const int64_t most = ELEMS_FREE + ELEMS_PER_BYTE * (int64_t)reader->file->size_bytes;
+    if (elems > most - reader->spent_elems)
+        return onnx_refuse(reader, node, "fold its constants before, as with onnxsim",
+                           "its constants and those before it make more than %lld elements from a "
+                           "file of %zu bytes",
+                           (long long)most, reader->file->size_bytes);
+    reader->spent_elems += elems;
+    return true;
+}
+
 /// Makes `out` a constant without its elements.
 static bool make_constant(OnnxReader *reader, const OnnxNode *node, OnnxValue *out,
                           const int64_t *dims, int dim_count)
@@ -143,13 +155,8 @@ static bool make_constant(OnnxReader *reader, const OnnxNode *node, OnnxValue *o
     for (int i = 0; i < dim_count; elems *= dims[i], i++)
         if (dims[i] < 0 || __builtin_mul_overflow(room, dims[i] ? dims[i] : 1, &room))
             return onnx_refuse(reader, node, NULL, "gives a tensor that is too large");
-    const int64_t most = FOLDED_FREE + FOLDED_PER_BYTE * (int64_t)reader->file->size_bytes;
-    if (elems > most - reader->folded_elems)
-        return onnx_refuse(reader, node, "fold its constants before, as with onnxsim",
-                           "folding the graph's constants makes more than %lld elements from a "
-                           "file of %zu bytes",
-                           (long long)most, reader->file->size_bytes);
-    reader->folded_elems += elems;
+    if (!onnx_spend(reader, node, elems))
+        return false;
     out->kind = VALUE_CONSTANT;
     out->dim_count = dim_count;
     for (int i = 0; i < dim_count; i++)

@@ -111,8 +111,8 @@ typedef struct {
     OnnxFile *file;
     int64_t opset;
     OnnxValue *names[ONNX_NAMES];
-    int depth;            ///< of `If` branches
-    int64_t folded_elems; ///< made by folding so far
+    int depth;           ///< of `If` branches
+    int64_t spent_elems; ///< made by folding so far
     const char *symbols[ONNX_SYMBOLS_MAX];
     int symbol_count;
     OnnxLayer *first, *last, *recurrent; ///< `recurrent`: the last one that is
@@ -123,6 +123,7 @@ typedef struct {
     int lengths_input;         ///< -1: none
     OnnxPort *ports;
     int port_count;
+    const char *from_test_data; ///< names of weights whose values are of test_data_set_0
 } OnnxReader;
 
 /// A node, with its name as it is shown in messages: "node 'enc' (LSTM)".
@@ -163,6 +164,10 @@ bool onnx_is_number(OnnxSize size);
 bool onnx_size_equal(OnnxSize a, OnnxSize b);
 bool onnx_size_multiply(OnnxSize a, OnnxSize b, OnnxSize *out); ///< false where it overflows
 bool onnx_axis_size(const OnnxAxis *axis, OnnxSize *out);
+
+/// Takes `elems` from what folding and copying weights may make, which grows with the file, so that
+/// a small file cannot ask for much memory. False, with E0451, beyond it.
+bool onnx_spend(OnnxReader *reader, const OnnxNode *node, int64_t elems);
 
 /// Makes `out` a constant of that shape; the elements are written to what is returned, `elems` of
 /// them. NULL, after E0451, where folding makes more than the file can ask for.
@@ -220,6 +225,14 @@ void onnx_give_chain(OnnxReader *reader, OnnxValue *out, const OnnxFlow *flow, i
 
 /// Takes the nodes of a graph in order, and its initialisers and nested graphs.
 void onnx_walk(OnnxReader *reader, const Onnx__GraphProto *graph);
+
+/// Whether the graph has an initializer of that name; and the name of input `index` of those
+/// without.
+bool onnx_has_initializer(const Onnx__GraphProto *graph, const char *name);
+const char *onnx_input_name(const OnnxReader *reader, int index);
+
+/// The layers as an Imported, when all nodes are taken.
+const OnnxModel *onnx_write(OnnxReader *reader);
 
 /// Operators, one a row of onnx_ops.def. Each fills in the node's outputs, or reports a fault and
 /// leaves them broken.

@@ -17,15 +17,16 @@ const Imported *onnx_read(Arena *arena, Diags *diags, const char *path);
 
 /// What an input or an output of the graph is to the module.
 typedef struct {
-    const char *name; ///< in the file
+    const char *name; ///< in the file; of inputs NULL
     bool is_output;
-    int index;         ///< N of input_N.pb: among the inputs without initializer, or the outputs
-    const char *port;  ///< the module's name: "x", "lengths", "y", "enc/fw/h"
-    const char *order; ///< the file's axes, slowest first, those of size 1 may be missing: T time,
-                       ///< B batch, D directions, F features, S directions and layers of a state
-    int64_t row;       ///< of a state: which row of S or D it is
-    int64_t features;  ///< size of F
-    int directions;    ///< size of D
+    int index;        ///< N of input_N.pb: among the inputs without initializer, or the outputs
+    const char *port; ///< the module's name: "x", "lengths", "y", "enc/fw/h"
+    const char
+        *order;  ///< the file's axes, slowest first; of size 1, B and D may be missing: T time,
+                 ///< B batch, D directions, F features, S directions and layers of a state
+    int64_t row; ///< of a state: which row of S or D it is
+    int64_t features; ///< size of F
+    int directions;   ///< size of D
 } OnnxPort;
 
 typedef struct {

@@ -102,7 +102,9 @@ static bool fill_weights(const Recurrent *on, OnnxLayer *layer)
     const float *r = take_weights(on, R, "R", gates * on->H, on->H);
     const float *b = has_bias ? take_weights(on, B, "B", 2 * gates * on->H, 0) : NULL;
     const float *p = has_peepholes ? take_weights(on, P, "P", PEEPHOLES * on->H, 0) : NULL;
-    if (!w || !r || has_bias != (b != NULL) || has_peepholes != (p != NULL))
+    const int64_t each = gates * on->H * (on->I + on->H + 4) + PEEPHOLES * on->H;
+    if (!w || !r || has_bias != (b != NULL) || has_peepholes != (p != NULL) ||
+        !onnx_spend(on->reader, on->node, on->D * each))
         return false;
     for (int d = 0; d < on->D; d++) {
         OnnxDirection *to = &layer->directions[d];
@@ -231,9 +233,7 @@ static bool take_lengths(const Recurrent *on, bool *out_has_lengths)
                            "all recurrent nodes share");
     *out_has_lengths = true;
     if (reader->lengths_input < 0)
-        onnx_add_port(
-            reader,
-            &(OnnxPort){.name = NULL, .index = flow->input, .port = "lengths", .order = "B"});
+        onnx_add_port(reader, &(OnnxPort){.index = flow->input, .port = "lengths", .order = "B"});
     reader->lengths_input = flow->input;
     return true;
 }

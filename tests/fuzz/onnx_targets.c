@@ -25,6 +25,10 @@ bool fuzz_run_onnx(const unsigned char *bytes, size_t size_bytes)
     fuzz_require((model != NULL) == (diags_error_count(diags) == 0),
                  "no result means an error, and the reverse");
     if (model) {
+        const Safetensors *weights = imported_tensors(arena, model->model, "fuzz.safetensors");
+        for (int i = 0; i < weights->count; i++)
+            safetensors_to_float(&weights->tensors[i],
+                                 arena_alloc(arena, weights->tensors[i].size_bytes + 1));
         const char *text = imported_spec(arena, model->model, "fuzz.safetensors");
         Source *source = ARENA_NEW(arena, Source);
         *source = (Source){"fuzz.yaml", text, strlen(text)};

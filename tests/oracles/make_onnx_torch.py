@@ -99,6 +99,32 @@ class Relu(nn.Module):
         return self.encoder(x)
 
 
+class Unbatched(nn.Module):
+    """One row without a batch axis, in steps of two by two."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.LSTM(I, H)
+        self.head = nn.Linear(H, 2)
+
+    def forward(self, x):
+        y, (h, _) = self.encoder(x.flatten(1))
+        return self.head(y), h
+
+
+class OneStep(nn.Module):
+    """A decoder's step: the state goes in and comes out."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRU(I, H)
+        self.head = nn.Linear(H, 2)
+
+    def forward(self, x, h):
+        y, h = self.cell(x.unsqueeze(0), h)
+        return self.head(y.squeeze(0)), h
+
+
 def save(folder, kind, index, array, name):
     data = folder / "test_data_set_0"
     data.mkdir(exist_ok=True)
@@ -161,6 +187,9 @@ def main():
     case("packed", Packed(), {"x": data, "lengths": torch.tensor([5, 4, 2])}, x=open_batch,
          lengths={0: "batch"})
     case("relu", Relu(), {"x": steps}, x=open_time)
+    case("unbatched", Unbatched(), {"x": torch.randn(T, 2, 2)}, x={0: "time"})
+    case("one_step", OneStep(), {"x": data[:, 0], "h": torch.randn(1, B, H)}, x={0: "batch"},
+         h={1: "batch"})
     case("dynamo_tagger", tagger, {"x": tokens}, dynamo=True)
     case("dynamo_last_gru", LastStep(), {"x": data}, dynamo=True, x=open_batch)
     case("dynamo_both_states", BothStates(), {"x": steps}, dynamo=True)
