@@ -202,6 +202,9 @@ static bool is_safe_location(const char *location)
 {
     if (!*location || *location == '/' || strchr(location, '\\'))
         return false;
+    for (const char *c = location; *c; c++)
+        if (*c > 0 && (*c < ' ' || *c == 127))
+            return false; // nothing that a terminal would obey
     for (const char *part = location; part; part = strchr(part, '/')) {
         part += *part == '/';
         if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || !part[2]))

@@ -171,6 +171,33 @@ def single_nodes():
                                 recurrent("RNN", "", I, H)), [x])
 
 
+def lengths_through_layers():
+    """Two layers of one sequence_lens, and what a dense layer makes of the padding."""
+    B, T, I, H = 3, 4, 2, 3
+    weights = {**recurrent("GRU", "a", I, H, 2), **recurrent("LSTM", "b", 2 * H, H)}
+    nodes = [node("Cast", ["lengths"], ["lens"], to=INT32),
+             node("GRU", ["X", "aW", "aR", "aB", "lens"], ["Ya"], hidden_size=H,
+                  direction="bidirectional"),
+             node("Transpose", ["Ya"], ["Yt"], perm=[0, 2, 1, 3]),
+             node("Reshape", ["Yt", "shape"], ["Yr"]),
+             node("LSTM", ["Yr", "bW", "bR", "bB", "lens"], ["Yb", "h", "c"], hidden_size=H,
+                  direction="reverse"),
+             node("Squeeze", ["Yb", "one"], ["Ys"]), node("MatMul", ["Ys", "D"], ["m"]),
+             node("Add", ["m", "d"], ["y"])]
+    inputs = [("X", FLOAT, ["time", "batch", I]), ("lengths", INT64, ["batch"])]
+    case("lengths_through_layers",
+         model_of(nodes, inputs, ["y", "h", "c"],
+                  {"shape": ints(0, 0, -1), "one": ints(1), "D": random("D", H, 2),
+                   "d": random("d", 2), **weights}), [random("x", T, B, I), ints(2, 4, 1)])
+    nodes[4] = node("LSTM", ["Yr", "bW", "bR", "bB"], ["Yb"], hidden_size=H)
+    refuse("refused_lengths_of_one_layer", "only one has sequence_lens",
+           model_of(nodes[:5], inputs, ["Yb"], {"shape": ints(0, 0, -1), **weights}))
+    refuse("refused_constant_lengths", "input sequence_lens is constant",
+           model_of([node("GRU", ["X", "aW", "aR", "aB", "lens"], ["Y"], hidden_size=H,
+                          direction="bidirectional")], [("X", FLOAT, [T, B, I])], ["Y"],
+                    {"lens": numpy.array([2, 4, 1], numpy.int32), **weights}))
+
+
 def storage():
     """Weights as typed fields, as halves, and outside the file."""
     B, T, I, H = 2, 3, 2, 3
@@ -359,6 +386,10 @@ def refusals():
                     {**weights, "W": random("W4", 1, 4, I)}))
     refuse("refused_opset", "the model is of opset 6",
            model_of([layer], [X], ["Y"], weights, opset=6))
+    doubled = [node("Concat", [f"W{i}", f"W{i}"], [f"W{i + 1}"], axis=0) for i in range(40)]
+    refuse("refused_growth", "more than",
+           model_of(doubled + [node("RNN", ["X", "W40", "R"], ["Y"])], [X], ["Y"],
+                    {"W0": weights["W"], "R": weights["R"]}))
     refuse("refused_domain", "its operator is of the domain 'com.microsoft'",
            model_of([node("RNN", ["X", "W", "R"], ["Y"], domain="com.microsoft")], [X], ["Y"],
                     weights))
@@ -367,6 +398,7 @@ def refusals():
 if __name__ == "__main__":
     shutil.rmtree(ROOT, ignore_errors=True)
     onnxruntime.set_default_logger_severity(4)
-    for make in (constant_weights, single_nodes, storage, chains, folding, refusals):
+    for make in (constant_weights, single_nodes, lengths_through_layers, storage, chains, folding,
+                 refusals):
         make()
     print(sum(1 for _ in pathlib.Path(ROOT).iterdir()), "models")
