@@ -43,11 +43,19 @@ static NpyArray array_of(const void *data, NpyType type, int dim_count, const in
     return array;
 }
 
-static void *as_int32(const Case *on, const OnnxTensor *tensor)
+/// NULL, with E0453, where an element is not an int32.
+static const int32_t *as_int32(const Case *on, const OnnxPort *port, const OnnxTensor *tensor)
 {
     int32_t *data = ARENA_ARRAY(on->arena, int32_t, tensor->elems + 1);
-    for (int64_t i = 0; i < tensor->elems; i++)
+    for (int64_t i = 0; i < tensor->elems; i++) {
         data[i] = (int32_t)tensor->integers[i];
+        if (data[i] == tensor->integers[i])
+            continue;
+        diag_add(on->diags, DIAG_E0453, onnx_place(on->arena, on->folder),
+                 "input_%d.pb: element %" PRId64 " is %" PRId64 ", beyond int32", port->index, i,
+                 tensor->integers[i]);
+        return NULL;
+    }
     return data;
 }
 
@@ -67,9 +75,10 @@ static bool take_x(Case *on, const OnnxPort *port, NpyArray *out)
     }
     const bool time_major = on->model->time_major;
     const int64_t dims[] = {time_major ? on->T : on->B, time_major ? on->B : on->T, F};
+    const int32_t *tokens = tensor.floats ? NULL : as_int32(on, port, &tensor);
     *out = tensor.floats ? array_of(tensor.floats, NPY_FLOAT32, 3, dims)
-                         : array_of(as_int32(on, &tensor), NPY_INT32, 2, dims);
-    return true;
+                         : array_of(tokens, NPY_INT32, 2, dims);
+    return tensor.floats || tokens;
 }
 
 /// How many steps apart two elements of the file are that differ by one in `letter`; 0: not there.
@@ -137,8 +146,9 @@ static bool take_lengths(const Case *on, const OnnxPort *port, NpyArray *out)
         return false;
     if (!tensor.integers || tensor.elems != on->B)
         return mismatch(on, port, &tensor);
-    *out = array_of(as_int32(on, &tensor), NPY_INT32, 1, &tensor.elems);
-    return true;
+    const int32_t *lengths = as_int32(on, port, &tensor);
+    *out = array_of(lengths, NPY_INT32, 1, &tensor.elems);
+    return lengths != NULL;
 }
 
 static bool take_port(const Case *on, const OnnxPort *port, OnnxCase *out)

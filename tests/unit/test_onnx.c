@@ -140,6 +140,42 @@ START_TEST(external_data_stays_inside)
 }
 END_TEST
 
+#define MODELS RNNC_SOURCE_DIR "/tests/oracles/onnx_models/"
+
+/// Y [T, D, B, H] of the file is y [T, B, D*H], and Y_h [D, B, H] a state for each direction.
+START_TEST(case_in_the_names_of_the_module)
+{
+    static const char *const names[] = {"y", "rnn/fw/h", "rnn/bw/h"};
+    const char *folder = MODELS "rnn_bidirectional/test_data_set_0";
+    OnnxTensor Y, last;
+    OnnxCase found;
+    ck_assert(onnx_case_read(arena, diags, MODELS "rnn_bidirectional/model.onnx", folder, &found));
+    ck_assert(onnx_tensor_open(arena, diags, arena_format(arena, "%s/output_0.pb", folder), &Y));
+    ck_assert(onnx_tensor_open(arena, diags, arena_format(arena, "%s/output_1.pb", folder), &last));
+    ck_assert_int_eq(found.output_count, 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert_str_eq(found.outputs[i].name, names[i]);
+    const NpyArray *y = &found.outputs[0].array, *backward = &found.outputs[2].array;
+    const int64_t T = Y.dims[0], B = Y.dims[2], H = Y.dims[3];
+    ck_assert_int_eq(y->dims[0], T);
+    ck_assert_int_eq(y->dims[2], 2 * H);
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t b = 0; b < B; b++) // unit 1 of the backward direction
+            ck_assert_double_eq(npy_element(y, (t * B + b) * 2 * H + H + 1),
+                                (double)Y.floats[((t * 2 + 1) * B + b) * H + 1]);
+    ck_assert_double_eq(npy_element(backward, H), (double)last.floats[(B + 1) * H]);
+}
+END_TEST
+
+START_TEST(case_of_another_model)
+{
+    OnnxCase found;
+    ck_assert(!onnx_case_read(arena, diags, MODELS "rnn_bidirectional/model.onnx",
+                              MODELS "rnn_forward/test_data_set_0", &found));
+    ck_assert(printed_has("elements, is not of the shape that"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("onnx");
@@ -151,6 +187,8 @@ int main(void)
     tcase_add_test(tests, encoding_that_is_no_message);
     tcase_add_test(tests, nesting_is_bounded);
     tcase_add_test(tests, external_data_stays_inside);
+    tcase_add_test(tests, case_in_the_names_of_the_module);
+    tcase_add_test(tests, case_of_another_model);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
