@@ -4,9 +4,9 @@
     python make_onnx_models.py
 
 Each folder has model.onnx and test_data_set_0/, as ONNX' own tests have, or refused.txt: words of
-the refusal. Left out as in make_onnx.py: clip of LSTM, rows of length 0; layout 1, which ONNX
-Runtime refuses, is in the node tests of the ONNX project. The six tests with constant weights have
-their right values from the equations beside them.
+the refusal. Where ONNX Runtime is not right (clip of LSTM) or refuses (layout 1) the values come
+from the equations and from layout 0. The six tests with constant weights have their right values
+from the equations beside them.
 """
 
 import pathlib
@@ -169,6 +169,54 @@ def single_nodes():
                                       activations=["Affine"], activation_alpha=[.5],
                                       activation_beta=[.1])], [X], ["Y"],
                                 recurrent("RNN", "", I, H)), [x])
+
+
+def written(name, model, feeds, results):
+    """A case whose right values ONNX Runtime does not give."""
+    folder = folder_of(name)
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    for kind, arrays, items in (("input", feeds, model.graph.input),
+                                ("output", results, model.graph.output)):
+        for i, (array, item) in enumerate(zip(arrays, items)):
+            save(folder, kind, i, numpy.ascontiguousarray(array, numpy.float32), item.name)
+
+
+def batch_first():
+    """layout 1 is what ONNX Runtime gives for layout 0, with the axes moved."""
+    B, T, I, H = 3, 4, 2, 3
+    weights = recurrent("LSTM", "", I, H, 2)
+    inputs, outputs = ["X", "W", "R", "B", "", "h", "c"], ["Y", "Y_h", "Y_c"]
+    x, h, c = random("x", T, B, I), random("h", 2, B, H), random("c", 2, B, H)
+    model = model_of([node("LSTM", inputs, outputs, hidden_size=H, direction="bidirectional")],
+                     [("X", FLOAT, [T, B, I]), ("h", FLOAT, [2, B, H]), ("c", FLOAT, [2, B, H])],
+                     outputs, weights)
+    session = onnxruntime.InferenceSession(model.SerializeToString(),
+                                           providers=["CPUExecutionProvider"])
+    Y, Y_h, Y_c = session.run(None, {"X": x, "h": h, "c": c})
+    swap = (1, 0, 2)
+    written("lstm_layout",
+            model_of([node("LSTM", inputs, outputs, hidden_size=H, direction="bidirectional",
+                           layout=1)],
+                     [("X", FLOAT, [B, "time", I]), ("h", FLOAT, [B, 2, H]),
+                      ("c", FLOAT, [B, 2, H])], outputs, weights),
+            [x.transpose(swap), h.transpose(swap), c.transpose(swap)],
+            [Y.transpose(2, 0, 1, 3), Y_h.transpose(swap), Y_c.transpose(swap)])
+
+
+def clipped():
+    """clip bounds every activation's argument, the cell state's too, which ONNX Runtime does not
+    bound: W = 1, R = 0, x = 1 gives .17427 .271099 .287649 .287649 .287649 .287649."""
+    state, rows, bound = 0.0, [], 0.5
+    for _ in range(6):
+        gate = 1 / (1 + numpy.exp(-bound))
+        state = gate * state + gate * numpy.tanh(bound)
+        rows.append(gate * numpy.tanh(min(state, bound)))
+    numpy.testing.assert_allclose(rows, [.17427, .271099] + 4 * [.287649], atol=1e-5)
+    written("lstm_clip",
+            model_of([node("LSTM", ["X", "W", "R"], ["Y"], hidden_size=1, clip=bound)],
+                     [("X", FLOAT, [6, 1, 1])], ["Y"],
+                     {"W": constant((1, 4, 1), 1), "R": constant((1, 4, 1), 0)}),
+            [constant((6, 1, 1), 1)], [numpy.array(rows).reshape(6, 1, 1, 1)])
 
 
 def lengths_through_layers():
@@ -398,7 +446,7 @@ def refusals():
 if __name__ == "__main__":
     shutil.rmtree(ROOT, ignore_errors=True)
     onnxruntime.set_default_logger_severity(4)
-    for make in (constant_weights, single_nodes, lengths_through_layers, storage, chains, folding,
-                 refusals):
+    for make in (constant_weights, single_nodes, batch_first, clipped, lengths_through_layers,
+                 storage, chains, folding, refusals):
         make()
     print(sum(1 for _ in pathlib.Path(ROOT).iterdir()), "models")
