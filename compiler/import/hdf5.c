@@ -120,16 +120,30 @@ static bool add_block(Hdf5 *file, Header *header, uint64_t at, uint64_t size_byt
     return true;
 }
 
-/// Link info and attribute info: fine while what they lead to is not used.
-static bool read_index(Hdf5 *file, Hdf5Bytes message, int order_width, const char *what)
+static bool take_link(Hdf5 *file, void *header, Hdf5Bytes message)
 {
+    return hdf5_read_link(file, &((Header *)header)->links, message);
+}
+
+static bool take_attribute(Hdf5 *file, void *header, Hdf5Bytes message)
+{
+    if (file->attribute_count++ == ATTRIBUTES_MAX)
+        return hdf5_refuse(file, DIAG_E0441, "over %d attributes", ATTRIBUTES_MAX);
+    return hdf5_read_attribute(file, ((Header *)header)->stored, message);
+}
+
+/// Link info and attribute info lead to a heap where there are many.
+static bool read_index(Hdf5 *file, Header *header, Hdf5Bytes message, bool of_links)
+{
+    enum { LINK_HASH_BYTES = 4 };
     hdf5_take(&message, 1);
-    if (hdf5_take(&message, 1) & 1)
-        hdf5_take(&message, order_width);
-    const uint64_t heap_at = hdf5_take(&message, 8);
-    if (!message.failed && heap_at != UINT64_MAX)
-        return hdf5_refuse(file, DIAG_E0441, "%s stand in a fractal heap", what);
-    return true;
+    if (hdf5_take(&message, 1) & 1) // the highest creation order
+        hdf5_take(&message, of_links ? 8 : 2);
+    const uint64_t heap_at = hdf5_take(&message, 8), tree_at = hdf5_take(&message, 8);
+    if (message.failed || heap_at == UINT64_MAX)
+        return true;
+    return hdf5_read_dense(file, heap_at, tree_at, of_links ? LINK_HASH_BYTES : 0,
+                           of_links ? take_link : take_attribute, header);
 }
 
 static bool read_message(Hdf5 *file, Header *header, int type, bool shared, Hdf5Bytes message)
@@ -156,15 +170,13 @@ static bool read_message(Hdf5 *file, Header *header, int type, bool shared, Hdf5
     case MESSAGE_LINK:
         return hdf5_read_link(file, &header->links, message);
     case MESSAGE_LINK_INFO:
-        return read_index(file, message, 8, "links");
+        return read_index(file, header, message, true);
     case MESSAGE_ATTRIBUTE_INFO:
-        return read_index(file, message, 2, "attributes");
+        return read_index(file, header, message, false);
     case MESSAGE_ATTRIBUTE:
         if (shared)
             return hdf5_refuse(file, DIAG_E0441, "an attribute is shared between objects");
-        if (file->attribute_count++ == ATTRIBUTES_MAX)
-            return hdf5_refuse(file, DIAG_E0441, "over %d attributes", ATTRIBUTES_MAX);
-        return hdf5_read_attribute(file, stored, message);
+        return take_attribute(file, header, message);
     case MESSAGE_CONTINUATION: {
         const uint64_t at = hdf5_take(&message, 8), size_bytes = hdf5_take(&message, 8);
         return add_block(file, header, at, size_bytes);

@@ -77,6 +77,14 @@ bool hdf5_read_symbol_table(Hdf5 *file, Hdf5Links *links, uint64_t tree_at, uint
 /// Adds the link of a link message.
 bool hdf5_read_link(Hdf5 *file, Hdf5Links *links, Hdf5Bytes message);
 
+/// Takes the bytes of a link or attribute message.
+typedef bool (*Hdf5TakeMessage)(Hdf5 *file, void *context, Hdf5Bytes message);
+
+/// Gives every message of a fractal heap that the B-tree leads to; a record has its heap id `id_at`
+/// bytes in. Adds E0440 or E0441 and returns false on a fault.
+bool hdf5_read_dense(Hdf5 *file, uint64_t heap_at, uint64_t tree_at, int id_at,
+                     Hdf5TakeMessage take, void *context);
+
 /// Reads an attribute message into `stored`.
 bool hdf5_read_attribute(Hdf5 *file, struct Hdf5Stored *stored, Hdf5Bytes message);
 

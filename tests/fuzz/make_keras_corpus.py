@@ -48,6 +48,13 @@ def fill_chunks(out):
     out.create_dataset("holes", shape=(5, 7), chunks=(2, 3), dtype="<f4")[0, 0] = 1
 
 
+def fill_many(out):
+    """More links and attributes than a header holds."""
+    for i in range(60):
+        out[f"links/number_{i}"] = numpy.float32(i)
+        out.attrs[f"text_{i}"] = f"value {i}"
+
+
 def fill_soft(out):
     out["a"] = numpy.zeros(2, "<f4")
     out["b"] = h5py.SoftLink("/a")
@@ -161,6 +168,7 @@ if __name__ == "__main__":
     hdf5("hdf5/groups.h5", fill_groups)
     hdf5("hdf5/chunks.h5", fill_chunks)
     hdf5("hdf5/latest.h5", fill_groups, libver="latest")
+    hdf5("hdf5/many.h5", fill_many, libver="latest")
     hdf5("hdf5/soft.h5", fill_soft)
     hdf5("hdf5/soft_latest.h5", fill_soft, libver="latest")
     hdf5("hdf5/external.h5", fill_external)

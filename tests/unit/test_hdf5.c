@@ -58,6 +58,21 @@ START_TEST(groups_floats_and_texts)
 }
 END_TEST
 
+START_TEST(many_links_and_attributes)
+{
+    Hdf5 *file = open_file("many.h5");
+    diags_print(diags, stderr, false);
+    ck_assert_ptr_nonnull(file);
+    for (int i = 0; i < 60; i++) {
+        const Hdf5Object *at = hdf5_find(file, arena_format(arena, "links/number_%d", i));
+        ck_assert_ptr_nonnull(at);
+        ck_assert_float_eq(hdf5_floats(file, at)[0], (float)i);
+        ck_assert_str_eq(hdf5_text(file, hdf5_find(file, ""), arena_format(arena, "text_%d", i)),
+                         arena_format(arena, "value %d", i));
+    }
+}
+END_TEST
+
 START_TEST(types_that_are_no_weights)
 {
     Hdf5 *file = open_file("groups.h5");
@@ -130,6 +145,7 @@ int main(void)
     TCase *tests = tcase_create("hdf5");
     tcase_add_checked_fixture(tests, start, stop);
     tcase_add_loop_test(tests, groups_floats_and_texts, 0, 2);
+    tcase_add_test(tests, many_links_and_attributes);
     tcase_add_test(tests, types_that_are_no_weights);
     tcase_add_loop_test(tests, chunks_and_filters, 0, 3);
     tcase_add_loop_test(tests, what_is_refused, 0, sizeof refused / sizeof *refused);
