@@ -92,7 +92,8 @@ static void set(KerasCellLayer *layer, const char *key, const char *value, const
 
 static bool is_set(const json_t *config, const char *key)
 {
-    return json_is_true(json_object_get(config, key));
+    const json_t *value = json_object_get(config, key);
+    return json_is_true(value) || json_integer_value(value) != 0;
 }
 
 /// The activation of `key` where it is not `otherwise`.
@@ -125,13 +126,13 @@ static bool read_sequence_keys(const KerasFile *file, const KerasLayer *layer, c
     out->return_sequences = is_set(config, "return_sequences");
     out->go_backwards = is_set(config, "go_backwards");
     out->is_stateful = is_set(config, "stateful");
-    if (is_set(config, "return_state"))
+    if (is_set(config, "return_state") && part != KERAS_CELL)
         return keras_refuse(file, layer, "save a model whose only output is the layer's output",
-                            "its `return_state` gives more than one value");
-    if (is_set(config, "time_major"))
-        return keras_refuse(file, layer, NULL, "its `time_major` is not read");
+                            "it gives the states of both directions");
     if (out->return_sequences)
         set(out, "return_sequences", "true", NULL);
+    if (is_set(config, "return_state") && file->output_count > 1)
+        set(out, "return_state", "true", NULL);
     if (out->go_backwards && part == KERAS_CELL)
         set(out, "go_backwards", "true", NULL);
     if (out->is_stateful)
@@ -172,11 +173,12 @@ static bool read_cell_keys(KerasFile *file, const KerasLayer *layer, const CellC
 bool keras_read_cell(KerasFile *file, const KerasLayer *layer, const char *class_name,
                      const json_t *config, KerasPart part, KerasCellLayer *out)
 {
-    static const char sequence_words[] = "return_sequences go_backwards stateful "
-                                         "zero_output_for_mask cell ";
+    static const char sequence_words[] = "return_sequences return_state go_backwards "
+                                         "stateful zero_output_for_mask cell ";
     static const char cell_words[] = "units activation recurrent_activation use_bias reset_after "
-                                     "dropout recurrent_dropout return_sequences go_backwards "
-                                     "stateful zero_output_for_mask input_dim input_length ";
+                                     "dropout recurrent_dropout return_sequences return_state "
+                                     "go_backwards stateful zero_output_for_mask "
+                                     "input_dim input_length ";
     const json_t *options = config;
     *out = (KerasCellLayer){0};
     if (text_equal(class_name, "RNN")) {

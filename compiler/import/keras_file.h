@@ -25,6 +25,7 @@ typedef struct {
     KerasLayer *layers;
     int count;
     const json_t *input_shape; ///< of a Sequential model without InputLayer; or NULL
+    int output_count;          ///< above 1: the last layer gives several, as states
 } KerasModel;
 
 typedef struct {
@@ -39,6 +40,7 @@ typedef struct {
     Imported *model;      ///< what is made
     ImportedLayer *last;  ///< the layer added last
     Text last_note, note; ///< remarks on it, and on the next
+    int output_count;     ///< of the layer that is being taken
     int64_t width;        ///< of the values that the next layer reads; 0: not known yet
     const char **names;   ///< taken in the spec
     int name_count;

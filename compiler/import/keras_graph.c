@@ -161,6 +161,22 @@ static const char *only_name(const json_t *places)
     return NULL;
 }
 
+/// The one layer whose values, the first of them first, are the model's outputs; NULL where there
+/// are several. A layer alone may stand without the list around it.
+static const char *output_name(const json_t *places, int *out_count)
+{
+    const char *name = only_name(places);
+    *out_count = 1;
+    for (size_t i = 0; !name && i < json_array_size(places); i++) {
+        const json_t *place = json_array_get(places, i), *first = json_array_get(places, 0);
+        if (!json_equal(json_array_get(place, 0), json_array_get(first, 0)) ||
+            json_integer_value(json_array_get(place, 2)) != (json_int_t)i)
+            return NULL;
+        *out_count = (int)i + 1;
+    }
+    return name ? name : json_string_value(json_array_get(json_array_get(places, 0), 0));
+}
+
 /// Whether a mask is that of an Embedding or Masking whose input it is computed from.
 static bool mask_is_own(const Graph *graph, const Node *reader)
 {
@@ -244,9 +260,10 @@ static bool read_functional(const KerasFile *file, const json_t *config, const j
             return bad(file, "two layers have one name");
     }
     const Node *input = find(&graph, only_name(json_object_get(config, "input_layers")));
-    const char *output = only_name(json_object_get(config, "output_layers"));
+    const char *output = output_name(json_object_get(config, "output_layers"), &out->output_count);
     if (!input || !output) {
-        keras_report(file, DIAG_E0461, "its model has not one input and one output");
+        keras_report(file, DIAG_E0461,
+                     "its model has not one input and the outputs of one layer, in their order");
         return false;
     }
     return follow(&graph, input, output, out);
@@ -258,26 +275,27 @@ bool keras_read_graph(const KerasFile *file, const json_t *model, KerasModel *ou
     const json_t *config = json_object_get(model, "config");
     // Before Keras 2.2.3 a Sequential's configuration was the list itself.
     const json_t *list = json_is_array(config) ? config : json_object_get(config, "layers");
+    const bool is_sequential = class_name && text_equal(class_name, "Sequential");
+    if (class_name && !is_sequential && !text_equal(class_name, "Functional") &&
+        !text_equal(class_name, "Model")) {
+        Diag *diag = keras_report(file, DIAG_E0461, "its model is a '%s'", class_name);
+        diag_help(diag, "taken are Sequential models, and Functional ones without branches; a "
+                        "model class of one's own is code, which is not run");
+        return false;
+    }
     if (!class_name || !json_is_array(list) || json_array_size(list) == 0)
         return bad(file, "it has no class, or no list of layers");
     if (json_array_size(list) > KERAS_LAYERS_MAX)
         return bad(file, "it has over 1024 layers");
     const int count = (int)json_array_size(list);
     *out = (KerasModel){.layers = ARENA_ARRAY(file->arena, KerasLayer, count + 1),
-                        .input_shape = json_object_get(config, "build_input_shape")};
-    if (text_equal(class_name, "Sequential")) {
-        for (; out->count < count; out->count++)
-            if (!read_layer(file, json_array_get(list, (size_t)out->count),
-                            &out->layers[out->count]))
-                return false;
-    } else if (!text_equal(class_name, "Functional") && !text_equal(class_name, "Model")) {
-        Diag *diag = keras_report(file, DIAG_E0461, "its model is a '%s'", class_name);
-        diag_help(diag, "taken are Sequential models, and Functional ones without branches; a "
-                        "model class of one's own is code, which is not run");
+                        .input_shape = json_object_get(config, "build_input_shape"),
+                        .output_count = 1};
+    if (!is_sequential && !read_functional(file, config, list, out))
         return false;
-    } else if (!read_functional(file, config, list, out)) {
-        return false;
-    }
+    for (; is_sequential && out->count < count; out->count++)
+        if (!read_layer(file, json_array_get(list, (size_t)out->count), &out->layers[out->count]))
+            return false;
     count_classes(out->layers, out->count);
     return true;
 }

@@ -48,12 +48,33 @@ static ImportedLayer *add(KerasFile *file, const char *key, const char *value, c
     return layer;
 }
 
+/// A remark on what becomes of the gates.
+static void note_gates(KerasFile *file, const char *class_name, const KerasCell *cell,
+                       const char *wrapper)
+{
+    keras_note(file, "%s%s%s%s", wrapper, class_name,
+               cell->gates == 4   ? "; its gates i f c o are i f g o here"
+               : cell->gates == 3 ? "; its gates z r h are r z n here"
+                                  : "",
+               strncmp(class_name, "CuDNN", 5) == 0 ? ", its kernels in CuDNN's layout" : "");
+}
+
+/// Whether a layer is the last, or gives one value.
+static bool outputs_fit(const KerasFile *file, const KerasLayer *layer, int wanted)
+{
+    return file->output_count == 1 || file->output_count == wanted ||
+           keras_refuse(file, layer, "save a model with all of the layer's outputs, or the first",
+                        "the model has %d of its %d values as outputs", file->output_count, wanted);
+}
+
 static bool take_cell(KerasFile *file, const KerasLayer *layer, const KerasLayer *outer)
 {
     KerasCellLayer read;
     if (!keras_read_cell(file, layer, layer->class_name, layer->config, KERAS_CELL, &read))
         return false;
-    keras_note(file, "%s", layer->class_name);
+    if (!outputs_fit(file, layer, read.cell.gates == 4 ? 3 : 2))
+        return false;
+    note_gates(file, layer->class_name, &read.cell, "");
     ImportedLayer *to = add(file, "cell", read.cell.cell, layer->name);
     for (int i = 0; i < read.setting_count; i++)
         imported_set(to, read.settings[i].key, read.settings[i].value, read.settings[i].comment);
@@ -120,8 +141,10 @@ static bool take_bidirectional(KerasFile *file, const KerasLayer *layer, const K
     const char *there = flow_of(file, &forward), *back = flow_of(file, &backward);
     const char *other =
         text_equal(there, back) ? "" : arena_format(file->arena, ", backward: %s", back);
-    keras_note(file, "Bidirectional %s",
-               keras_string(json_is_object(first) ? first : second, "class_name"));
+    if (text_equal(merge, "none") ? file->output_count != 2 : file->output_count != 1)
+        return keras_refuse(file, layer, NULL, "the model has %d of its values as outputs",
+                            file->output_count);
+    note_gates(file, keras_string(first, "class_name"), &forward.cell, "Bidirectional ");
     ImportedLayer *to = add(
         file, "bidirectional",
         arena_format(file->arena, "{merge: %s, layer: %s%s}", merge, there, other), layer->name);
@@ -401,9 +424,11 @@ bool keras_take_layers(KerasFile *file, const KerasModel *model)
     int first = 0;
     if (!skip_input_layer(file, model, &first) || !take_input(file, model, first))
         return false;
-    for (int i = first; i < model->count; i++)
+    for (int i = first; i < model->count; i++) {
+        file->output_count = i == model->count - 1 ? model->output_count : 1;
         if (!take_layer(file, &model->layers[i], &model->layers[i]))
             return false;
+    }
     if (!file->last) {
         keras_report(file, DIAG_E0461, "it has no layer that computes");
         return false;

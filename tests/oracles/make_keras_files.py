@@ -21,8 +21,9 @@ B, T, I, H = 3, 5, 3, 4
 FRAMEWORK = "keras_files"
 
 
-def save(name, model, x, ending="keras", deflate=True, calls=1, mask=None):
-    """Draws the weights, saves the model and keeps what it gives. `calls`: x comes in so many."""
+def save(name, model, x, ending="keras", deflate=True, calls=1, names=None):
+    """Draws the weights, saves the model and keeps what it gives. `calls`: x comes in so many;
+    `names` of a model's outputs, where it has several."""
     folder = HERE / FRAMEWORK / name
     folder.mkdir(parents=True)
     for index, variable in enumerate(model.weights):
@@ -35,10 +36,14 @@ def save(name, model, x, ending="keras", deflate=True, calls=1, mask=None):
         model.save(path)
     if ending == "keras":
         settle(path, deflate)
-    y = [convert(model(part, mask=mask)) for part in numpy.split(x, calls, 1)]
-    y = numpy.concatenate(y, 1) if y[0].ndim == 3 else y[-1]
+    if names:
+        outputs = dict(zip(names, [convert(value) for value in model(x)]))
+    else:
+        y = [convert(model(part)) for part in numpy.split(x, calls, 1)]
+        outputs = {"y": numpy.concatenate(y, 1) if y[0].ndim == 3 else y[-1]}
     run = [] if calls == 1 else ["--chunk", str(x.shape[1] // calls)]
-    arrays_to(folder, {"in/x": x, "out/y": y.astype(numpy.float32)}, run)
+    arrays_to(folder, {"in/x": x, **{f"out/{key}": value.astype(numpy.float32)
+                                       for key, value in outputs.items()}}, run)
     keras.backend.clear_session()  # names begin anew
 
 
@@ -142,6 +147,20 @@ def models():
                                      for _ in range(12)]), features("many"))
 
 
+def outputs():
+    """Models with several outputs of one layer."""
+    inputs = keras.Input((None, I))
+    both = layers.Bidirectional(layers.GRU(3, return_sequences=True), merge_mode=None)(inputs)
+    save("bidirectional_none", keras.Model(inputs, both), features("none"), names=["y/fw", "y/bw"])
+    inputs = keras.Input((None, I))
+    all_of = layers.LSTM(H, return_state=True, name="enc")(layers.Dense(2)(inputs))
+    save("return_state", keras.Model(inputs, all_of), features("return_state"),
+         names=["y", "enc/h", "enc/c"])
+    inputs = keras.Input((None, I))
+    first, _ = layers.GRU(H, return_state=True, return_sequences=True)(inputs)
+    save("return_state_unused", keras.Model(inputs, layers.Dense(2)(first)), features("unused"))
+
+
 def weights():
     save("weights", sequential(layers.LSTM(H, return_sequences=True), layers.Dropout(0.5),
                                layers.Bidirectional(layers.GRU(3, return_sequences=True)),
@@ -160,4 +179,5 @@ if __name__ == "__main__":
     bidirectional()
     activations()
     models()
+    outputs()
     weights()

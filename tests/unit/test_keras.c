@@ -21,12 +21,12 @@ static const char legacy_spec[] =
     "layers:\n"
     "  - embedding: {units: 2, mask_zero: true}\n"
     "    name: e\n"
-    "  # Bidirectional GRU\n"
+    "  # Bidirectional GRU; its gates z r h are r z n here\n"
     "  - bidirectional: {merge: sum, layer: {cell: gru, units: 2, reset_after: false, "
     "recurrent_activation: hard_sigmoid_k2, return_sequences: true}}\n"
     "    name: b\n"
     "  - dropout: 0.5\n"
-    "  # CuDNNLSTM\n"
+    "  # CuDNNLSTM; its gates i f c o are i f g o here, its kernels in CuDNN's layout\n"
     "  - cell: lstm\n"
     "    name: c\n"
     "    units: 1\n"
@@ -137,7 +137,10 @@ static const struct {
     {"legacy.h5", "\"sum\"", "\"min\"", "its merge_mode is none of Keras'"},
     {"legacy.h5", "\"stateful\": true", "\"statefux\": true",
      "layer 'c' (CuDNNLSTM): its option 'statefux' has no counterpart"},
-    {"legacy.h5", "\"stateful\": true", "\"return_state\":1", "option 'return_state'"},
+    {"legacy.h5", "\"stateful\": true", "\"time_major\": 1",
+     "its option 'time_major' has no counterpart"},
+    {"legacy.h5", "\"return_sequences\": true", "\"return_state\": true    ",
+     "layer 'b' (Bidirectional): it gives the states of both directions"},
     {"legacy.h5", "2.4.0", "1.2.2", "written by Keras 1.2.2"},
     {"legacy.h5", "\"input_dim\": 3", "\"input_dim\": 4",
      "'/model_weights/e/E:0' is [3, 2], not [4, 2]"},
