@@ -137,7 +137,7 @@ static const struct {
     {"legacy.h5", "\"sum\"", "\"min\"", "its merge_mode is none of Keras'"},
     {"legacy.h5", "\"stateful\": true", "\"statefux\": true",
      "layer 'c' (CuDNNLSTM): its option 'statefux' has no counterpart"},
-    {"legacy.h5", "\"stateful\": true", "\"time_major\": 1",
+    {"legacy.h5", "\"stateful\": true", "\"time_major\": 1 ",
      "its option 'time_major' has no counterpart"},
     {"legacy.h5", "\"return_sequences\": true", "\"return_state\": true    ",
      "layer 'b' (Bidirectional): it gives the states of both directions"},
