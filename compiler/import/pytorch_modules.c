@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "import/npy.h"
 
@@ -123,6 +124,8 @@ static void name_modules(Arena *arena, PytorchModules *modules)
                 *at = '_';
         if (*name == '-' || *name == '.')
             *name = '_';
+        if (strcasecmp(name, "null") == 0) // which YAML takes for no value
+            name = arena_format(arena, "%s_", name);
         modules->items[i].name = name;
         for (int k = 2; name_is_taken(modules, i, modules->items[i].name); k++)
             modules->items[i].name = arena_format(arena, "%s_%d", name, k);

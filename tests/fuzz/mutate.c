@@ -1,8 +1,10 @@
-// Mutation test of one reader: `mutate NAME SEED ROUNDS`. A valid file is changed at random (bits,
+// Mutation test of one reader: `mutate NAME SEED ROUNDS [CORPUS]`. The files of the folder CORPUS
+// are given to it as they are, cut at 32 KiB; then a valid file is changed at random (bits,
 // bytes, words of extreme value, cuts, repeats) and given to the reader in memory that ends at a
 // page that may not be read, so that a read beyond the end faults also without a sanitizer. The
 // same seed gives the same files. Fails too where the valid file itself is refused, or where no
 // mutant is.
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,12 +92,37 @@ static const FuzzTarget *find_target(const char *name)
     return target->name ? target : NULL;
 }
 
+/// Files to start libFuzzer from, which are also those that it once found. False where the folder
+/// cannot be read.
+static bool run_corpus(const FuzzTarget *target, const char *path, unsigned char *room)
+{
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        char name[512];
+        static unsigned char bytes[ROOM_BYTES];
+        snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+        FILE *file = entry->d_name[0] == '.' ? NULL : fopen(name, "rb");
+        if (!file)
+            continue;
+        const size_t size_bytes = fread(bytes, 1, sizeof bytes, file);
+        fclose(file);
+        memcpy(room + ROOM_BYTES - size_bytes, bytes, size_bytes);
+        printf("%s: %s\n", entry->d_name,
+               target->run(room + ROOM_BYTES - size_bytes, size_bytes) ? "taken" : "refused");
+    }
+    return folder && closedir(folder) == 0;
+}
+
 int main(int argument_count, char **arguments)
 {
-    const FuzzTarget *target = argument_count == 4 ? find_target(arguments[1]) : NULL;
+    const FuzzTarget *target = argument_count >= 4 ? find_target(arguments[1]) : NULL;
     unsigned char *room = guarded_room();
     if (!target || !room) {
-        fprintf(stderr, "usage: mutate NAME SEED ROUNDS\n");
+        fprintf(stderr, "usage: mutate NAME SEED ROUNDS [CORPUS]\n");
+        return 2;
+    }
+    if (argument_count > 4 && !run_corpus(target, arguments[4], room)) {
+        fprintf(stderr, "cannot read %s\n", arguments[4]);
         return 2;
     }
     static unsigned char mutant[ROOM_BYTES];

@@ -294,6 +294,8 @@ const FuzzTarget fuzz_targets[] = {
     {"npz", run_npz, make_npz},
     {"onnx", fuzz_run_onnx, fuzz_make_onnx},
     {"onnx_tensor", fuzz_run_onnx_tensor, fuzz_make_onnx_tensor},
+    {"pytorch", fuzz_run_pytorch, fuzz_make_pytorch},
+    {"pytorch_config", fuzz_run_pytorch_config, fuzz_make_pytorch_config},
     {"safetensors", run_safetensors, make_safetensors},
     {"spec", run_spec, make_spec},
     {"spec_tokens", run_spec, make_token_spec},

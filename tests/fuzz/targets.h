@@ -34,4 +34,9 @@ bool fuzz_run_onnx_tensor(const unsigned char *bytes, size_t size_bytes);
 unsigned char *fuzz_make_onnx(size_t *out_size_bytes);
 unsigned char *fuzz_make_onnx_tensor(size_t *out_size_bytes);
 
+bool fuzz_run_pytorch(const unsigned char *bytes, size_t size_bytes);
+bool fuzz_run_pytorch_config(const unsigned char *bytes, size_t size_bytes);
+unsigned char *fuzz_make_pytorch(size_t *out_size_bytes);
+unsigned char *fuzz_make_pytorch_config(size_t *out_size_bytes);
+
 #endif

@@ -72,7 +72,8 @@ def spec_of(rnnc, case, folder):
     if (case / "model.yaml").exists():
         return case / "model.yaml", None
     models = [path for path in case.iterdir() if path.name.startswith("model.")]
-    result = subprocess.run([rnnc, "import", models[0], "-o", folder / "imported"],
+    options = (case / "import").read_text().split() if (case / "import").exists() else []
+    result = subprocess.run([rnnc, "import", models[0], "-o", folder / "imported", *options],
                             capture_output=True, text=True, check=False)
     if result.returncode != 0:
         return None, result.stderr.strip() or f"exit {result.returncode}"
