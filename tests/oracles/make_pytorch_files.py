@@ -131,7 +131,8 @@ def models():
     save("linear_before", net8, features, lambda x: net8["rnn"](net8["proj"](x))[0],
          "--batch-first true")
 
-    square = nn.ModuleDict({"m": nn.Linear(H, H, bias=False), "rnn": nn.GRU(H, H, batch_first=True)})
+    square = nn.ModuleDict({"m": nn.Linear(H, H, bias=False),
+                            "rnn": nn.GRU(H, H, batch_first=True)})
     save("matrix_by_type", square, random("square", B, T, H),
          lambda x: square["rnn"](square["m"](x))[0],
          config={"batch_first": True, "order": ["m", "rnn"], "m": {"type": "Linear"}})
