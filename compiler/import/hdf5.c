@@ -5,6 +5,7 @@
 #include "import/hdf5_file.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const unsigned char signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
@@ -302,6 +303,25 @@ static bool read_superblock(Hdf5 *file, uint64_t *out_root_at)
     return true;
 }
 
+static int by_path(const void *left, const void *right)
+{
+    const Hdf5Object *const *a = left, *const *b = right;
+    return strcmp((*a)->path, (*b)->path);
+}
+
+/// Sorts the objects for hdf5_find. Each path leads to one.
+static bool index_objects(Hdf5 *file)
+{
+    file->by_path = ARENA_ARRAY(file->arena, const Hdf5Object *, file->object_count);
+    for (int i = 0; i < file->object_count; i++)
+        file->by_path[i] = &file->objects[i];
+    qsort(file->by_path, (size_t)file->object_count, sizeof *file->by_path, by_path);
+    for (int i = 1; i < file->object_count; i++)
+        if (strcmp(file->by_path[i - 1]->path, file->by_path[i]->path) == 0)
+            return hdf5_refuse(file, DIAG_E0440, "'/%s' is there twice", file->by_path[i]->path);
+    return true;
+}
+
 Hdf5 *hdf5_parse(Arena *arena, Diags *diags, const char *path, Span span,
                  const unsigned char *bytes, size_t size_bytes)
 {
@@ -314,7 +334,9 @@ Hdf5 *hdf5_parse(Arena *arena, Diags *diags, const char *path, Span span,
                    .size_bytes = size_bytes,
                    .work_left = (uint64_t)size_bytes * WORK_FACTOR + WORK_FREE};
     uint64_t root_at = 0;
-    return read_superblock(file, &root_at) && read_object(file, root_at, "", 0) ? file : NULL;
+    const bool good =
+        read_superblock(file, &root_at) && read_object(file, root_at, "", 0) && index_objects(file);
+    return good ? file : NULL;
 }
 
 const Hdf5Object *hdf5_objects(const Hdf5 *file, int *out_count)
@@ -325,8 +347,8 @@ const Hdf5Object *hdf5_objects(const Hdf5 *file, int *out_count)
 
 const Hdf5Object *hdf5_find(const Hdf5 *file, const char *path)
 {
-    for (int i = 0; i < file->object_count; i++)
-        if (strcmp(file->objects[i].path, path) == 0)
-            return &file->objects[i];
-    return NULL;
+    const Hdf5Object wanted = {.path = path}, *key = &wanted;
+    const Hdf5Object *const *found =
+        bsearch(&key, file->by_path, (size_t)file->object_count, sizeof *file->by_path, by_path);
+    return found ? *found : NULL;
 }

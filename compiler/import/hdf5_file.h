@@ -39,6 +39,7 @@ struct Hdf5 {
     size_t size_bytes;
     uint64_t work_left; ///< bytes of structures that may still be read: nothing is read for ever
     Hdf5Object *objects;
+    const Hdf5Object **by_path; ///< the objects, sorted
     int object_count, attribute_count;
 };
 

@@ -134,6 +134,10 @@ const char *const *hdf5_texts(Hdf5 *file, const Hdf5Object *object, const char *
                               int *out_count)
 {
     const Hdf5Attribute *found = NULL;
+    if (!hdf5_spend(file, (uint64_t)object->stored->attribute_count)) {
+        hdf5_refuse(file, DIAG_E0440, "its structures overlap");
+        return NULL;
+    }
     for (int i = 0; i < object->stored->attribute_count; i++)
         if (strcmp(object->stored->attributes[i].name, name) == 0)
             found = &object->stored->attributes[i];

@@ -74,9 +74,12 @@ def fill_virtual(out):
     out.create_virtual_dataset("a", layout)
 
 
-def legacy(name, layers, weights, version="2.4.0"):
-    """A legacy Keras file: the configuration and the weights of each layer."""
-    config = {"class_name": "Sequential", "config": {"name": "m", "layers": layers}}
+def legacy(name, layers, weights, version="2.4.0", model=None):
+    """A legacy Keras file: the configuration and the weights of each layer. `model`: the class of
+    the model, if not Sequential, and more of its configuration."""
+    more = dict(model or {"class_name": "Sequential"})
+    class_name = more.pop("class_name")
+    config = {"class_name": class_name, "config": {"name": "m", "layers": layers, **more}}
 
     def fill(out):
         out.attrs["keras_version"] = version
@@ -146,6 +149,27 @@ def new(archive):
         archive.writestr(zipfile.ZipInfo(member), data)
 
 
+def functional():
+    """A Functional model as Keras 2 has it."""
+    def call(source, **arguments):
+        return [[[source, 0, 0, arguments]]]
+    layers = [
+        {"class_name": "InputLayer", "config": {"name": "i", "batch_input_shape": [None, 9, 2]},
+         "name": "i", "inbound_nodes": []},
+        {"class_name": "Masking", "config": {"name": "m", "mask_value": -1.5}, "name": "m",
+         "inbound_nodes": call("i")},
+        {"class_name": "LSTM", "config": {"name": "a", "units": 1, "return_sequences": True},
+         "name": "a", "inbound_nodes": call("m", training=None)},
+        {"class_name": "LeakyReLU", "config": {"name": "r", "alpha": 0.25}, "name": "r",
+         "inbound_nodes": call("a")},
+        {"class_name": "SimpleRNN", "config": {"name": "b", "units": 1, "activation": "linear"},
+         "name": "b", "inbound_nodes": call("r")}]
+    legacy("functional", layers,
+           {"a": {"k": (2, 4), "r": (1, 4), "b": (4,)}, "b": {"k": (1, 1), "r": (1, 1), "b": (1,)}},
+           model={"class_name": "Model", "input_layers": [["i", 0, 0]],
+                  "output_layers": [["b", 0, 0]]})
+
+
 def weights():
     """Files of weights alone: one whose layers have one order, one where they have two."""
     def fill(out):
@@ -175,4 +199,5 @@ if __name__ == "__main__":
     hdf5("hdf5/elsewhere.h5", fill_elsewhere)
     hdf5("hdf5/virtual.h5", fill_virtual, libver="latest")
     keras()
+    functional()
     weights()

@@ -1,10 +1,14 @@
 """Compiles every oracle case of a framework and compares what rnnc gives with what it gave.
 
-    check.py RNNC FOLDER [NAME...]      |difference| <= 1e-6 + 1e-5 |expected| for each element
+    check.py [--device D] RNNC FOLDER [NAME...]
+
+A fault is |difference| > 1e-6 + 1e-5 |expected| in an element. The device is `cpu`; for another,
+such as `cuda:0`, modules are compiled for sm_90.
 
 Needs nothing beyond Python's own library.
 """
 
+import argparse
 import concurrent.futures
 import math
 import os
@@ -88,7 +92,7 @@ def options_of(case, spec):
                 if line.startswith("# run: ")), [])
 
 
-def faults_of(rnnc, case):
+def faults_of(rnnc, case, device="cpu"):
     """Every way in which a case is not as the framework has it."""
     with tempfile.TemporaryDirectory() as name, zipfile.ZipFile(case / "arrays.npz") as arrays:
         folder = pathlib.Path(name)
@@ -97,8 +101,9 @@ def faults_of(rnnc, case):
         if failure:
             return [failure]
         module = str(folder / "model.so")
-        for command in ([rnnc, str(spec), "-o", module, "--target", "cpu"],
-                        [rnnc, "run", module, "--device", "cpu", *arguments,
+        target = "cpu" if device == "cpu" else "sm_90"
+        for command in ([rnnc, str(spec), "-o", module, "--target", target],
+                        [rnnc, "run", module, "--device", device, *arguments,
                          *options_of(case, spec)]):
             result = subprocess.run(command, capture_output=True, text=True, check=False)
             if result.returncode != 0 or "warning" in result.stderr:
@@ -109,19 +114,27 @@ def faults_of(rnnc, case):
 
 
 def main():
-    rnnc, root = sys.argv[1], pathlib.Path(sys.argv[2])
-    cases = sorted(path for path in root.iterdir() if path.is_dir())
-    if sys.argv[3:]:
-        cases = [case for case in cases if case.name in sys.argv[3:]]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("rnnc")
+    parser.add_argument("root", type=pathlib.Path)
+    parser.add_argument("names", nargs="*")
+    given = parser.parse_args()
+    cases = sorted(path for path in given.root.iterdir() if path.is_dir())
+    if given.names:
+        cases = [case for case in cases if case.name in given.names]
     if not cases:
-        sys.exit(f"no case in {root}")
+        sys.exit(f"no case in {given.root}")
     failed = 0
-    with concurrent.futures.ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
-        for case, faults in zip(cases, pool.map(lambda case: faults_of(rnnc, case), cases)):
+    workers = min(2 if given.device == "cpu" else 8, os.cpu_count() or 1)
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        found = pool.map(lambda case: faults_of(given.rnnc, case, given.device), cases)
+        for case, faults in zip(cases, found):
             failed += bool(faults)
             for fault in faults:
-                print(f"{root.name}/{case.name}: {fault}")
-    print(f"{len(cases) - failed} of {len(cases)} cases of {root.name} as the framework has them")
+                print(f"{given.root.name}/{case.name}: {fault}")
+    print(f"{len(cases) - failed} of {len(cases)} cases of {given.root.name} as the framework has "
+          "them")
     sys.exit(failed > 0)
 
 

@@ -106,6 +106,36 @@ START_TEST(archive)
 }
 END_TEST
 
+/// A Functional graph as Keras 2 keeps it.
+START_TEST(functional)
+{
+    const Imported *model = keras_read(arena, diags, CORPUS "functional.h5");
+    diags_print(diags, stderr, false);
+    ck_assert_ptr_nonnull(model);
+    ck_assert_str_eq(imported_spec(arena, model, "w"),
+                     "# From functional.h5, a model of Keras 2.4.0 (legacy .h5).\n"
+                     "rnnc: 1\n"
+                     "input:\n"
+                     "  features: 2\n"
+                     "  batch: any\n"
+                     "  timesteps: 9\n"
+                     "layers:\n"
+                     "  - masking: -1.5\n"
+                     "  # LSTM; its gates i f c o are i f g o here\n"
+                     "  - cell: lstm\n"
+                     "    name: a\n"
+                     "    units: 1\n"
+                     "    return_sequences: true\n"
+                     "  - activation: {leaky_relu: 0.25}\n"
+                     "  # SimpleRNN\n"
+                     "  - cell: rnn\n"
+                     "    name: b\n"
+                     "    units: 1\n"
+                     "    activation: linear\n"
+                     "weights: {file: w, convention: canonical}\n");
+}
+END_TEST
+
 /// The rnn stands first, since the dense layer's 4 outputs are nobody's inputs.
 START_TEST(weights_alone)
 {
@@ -151,6 +181,18 @@ static const struct {
     {"legacy.h5", "\"units\": 1, \"use_bias\": false", "\"units\": 1, \"use_bias\": true ",
      "layer 'd' (Dense) has 1 weights in the file, not 2"},
     {"legacy.h5", "\"Dense\"", "\"ReLU\" ", "option 'units' has no counterpart"},
+    {"functional.h5", "[[[\"m\", 0", "[[[\"i\", 0",
+     "layer 'i' (InputLayer): both 'm' and 'a' read it: the model branches"},
+    {"functional.h5", "[[[\"a\", 0", "[[[\"a\", 1",
+     "layer 'r' (LeakyReLU): it reads a second call or a second value of 'a'"},
+    {"functional.h5", "[[[\"a\", 0, 0", "[[[\"a\", 0, 2",
+     "layer 'r' (LeakyReLU): it reads a second call or a second value of 'a'"},
+    {"functional.h5", "{\"training\": null}", "{\"initial_s\": 123}",
+     "layer 'a' (LSTM): it is called with 'initial_s'"},
+    {"functional.h5", "[[\"b\", 0, 0]]", "[[\"r\", 0, 0]]",
+     "layer 'r' (LeakyReLU): the model's output is also read by 'b'"},
+    {"functional.h5", "[[\"i\", 0, 0]]", "[[\"q\", 0, 0]]", "its model has not one input"},
+    {"functional.h5", "[null, 9, 2]", "[null, 9]   ", "the model's input has 2 dimensions"},
     {"weights.h5", "dropout", "masking", "what its layer 'masking' does, which has no weights"},
     {"weights.h5", "dense", "dance", "what its layer 'dance' does"},
     {"weights.h5", "layers", "lovers", "of no Keras model"},
@@ -191,6 +233,7 @@ int main(void)
     tcase_add_test(tests, legacy_text);
     tcase_add_test(tests, legacy_weights);
     tcase_add_test(tests, archive);
+    tcase_add_test(tests, functional);
     tcase_add_test(tests, weights_alone);
     tcase_add_loop_test(tests, what_is_refused, 0, sizeof changed / sizeof *changed);
     suite_add_tcase(suite, tests);
