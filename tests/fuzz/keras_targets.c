@@ -7,16 +7,7 @@
 #include "base/file.h"
 #include "import/hdf5.h"
 #include "import/keras_read.h"
-#include "spec/spec.h"
 #include "targets.h"
-
-static void print_diags(const Diags *diags)
-{
-    FILE *sink = fopen("/dev/null", "w");
-    fuzz_require(sink != NULL, "there is a sink");
-    diags_print(diags, sink, false);
-    fclose(sink);
-}
 
 /// Reads every dataset and the texts of an attribute.
 bool fuzz_run_hdf5(const unsigned char *bytes, size_t size_bytes)
@@ -37,7 +28,7 @@ bool fuzz_run_hdf5(const unsigned char *bytes, size_t size_bytes)
         for (int at = 0; names && at < texts; at++)
             fuzz_require(strlen(names[at]) <= size_bytes, "a text is no longer than its file");
     }
-    print_diags(diags);
+    fuzz_print_diags(diags);
     arena_destroy(arena);
     return file != NULL;
 }
@@ -47,20 +38,8 @@ bool fuzz_run_keras(const unsigned char *bytes, size_t size_bytes)
     Arena *arena = arena_create();
     Diags *diags = diags_create(arena);
     const Imported *model = keras_parse(arena, diags, "fuzz.h5", bytes, size_bytes);
-    fuzz_require((model != NULL) == (diags_error_count(diags) == 0),
-                 "no result means an error, and the reverse");
-    if (model) {
-        const char *text = imported_spec(arena, model, "fuzz.safetensors");
-        Source *source = ARENA_NEW(arena, Source);
-        *source = (Source){"fuzz.yaml", text, strlen(text)};
-        const bool is_spec = spec_parse(arena, diags, source) != NULL;
-        if (!is_spec) {
-            fputs(text, stderr);
-            diags_print(diags, stderr, false);
-        }
-        fuzz_require(is_spec, "what is taken prints as a spec");
-    }
-    print_diags(diags);
+    fuzz_check_imported(arena, diags, model);
+    fuzz_print_diags(diags);
     arena_destroy(arena);
     return model != NULL;
 }

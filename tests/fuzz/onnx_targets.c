@@ -6,40 +6,15 @@
 
 #include "import/onnx_read.h"
 #include "import/onnx_tensor.h"
-#include "spec/spec.h"
 #include "targets.h"
-
-static void print_diags(const Diags *diags)
-{
-    FILE *sink = fopen("/dev/null", "w");
-    fuzz_require(sink != NULL, "there is a sink");
-    diags_print(diags, sink, false);
-    fclose(sink);
-}
 
 bool fuzz_run_onnx(const unsigned char *bytes, size_t size_bytes)
 {
     Arena *arena = arena_create();
     Diags *diags = diags_create(arena);
     const OnnxModel *model = onnx_read_bytes(arena, diags, "fuzz/in.onnx", bytes, size_bytes);
-    fuzz_require((model != NULL) == (diags_error_count(diags) == 0),
-                 "no result means an error, and the reverse");
-    if (model) {
-        const Safetensors *weights = imported_tensors(arena, model->model, "fuzz.safetensors");
-        for (int i = 0; i < weights->count; i++)
-            safetensors_to_float(&weights->tensors[i],
-                                 arena_alloc(arena, weights->tensors[i].size_bytes + 1));
-        const char *text = imported_spec(arena, model->model, "fuzz.safetensors");
-        Source *source = ARENA_NEW(arena, Source);
-        *source = (Source){"fuzz.yaml", text, strlen(text)};
-        const bool is_spec = spec_parse(arena, diags, source) != NULL;
-        if (!is_spec) {
-            fputs(text, stderr);
-            diags_print(diags, stderr, false);
-        }
-        fuzz_require(is_spec, "what is taken prints as a spec");
-    }
-    print_diags(diags);
+    fuzz_check_imported(arena, diags, model ? model->model : NULL);
+    fuzz_print_diags(diags);
     arena_destroy(arena);
     return model != NULL;
 }
@@ -56,7 +31,7 @@ bool fuzz_run_onnx_tensor(const unsigned char *bytes, size_t size_bytes)
     for (int64_t i = 0; taken && i < tensor.elems; i++)
         sum += tensor.floats ? (double)tensor.floats[i] : (double)tensor.integers[i];
     fuzz_require(sum == sum || taken, "every element can be read");
-    print_diags(diags);
+    fuzz_print_diags(diags);
     arena_destroy(arena);
     return taken;
 }

@@ -5,34 +5,14 @@
 #include <string.h>
 
 #include "import/pytorch_read.h"
-#include "spec/spec.h"
 #include "targets.h"
 
 static bool run(Arena *arena, const Safetensors *file, const Source *json, Diags *diags)
 {
     const ImportOptions options = {.nonlinearity = NULL};
     const Imported *model = pytorch_parse(arena, diags, file, json, &options);
-    fuzz_require((model != NULL) == (diags_error_count(diags) == 0),
-                 "no result means an error, and the reverse");
-    if (!model)
-        return false;
-    const char *text = imported_spec(arena, model, "fuzz.safetensors");
-    const Source source = {"fuzz.yaml", text, strlen(text)};
-    const bool is_spec = spec_parse(arena, diags, &source) != NULL;
-    if (!is_spec) {
-        fputs(text, stderr);
-        diags_print(diags, stderr, false);
-    }
-    fuzz_require(is_spec, "what is taken prints as a spec");
-    return true;
-}
-
-static void print_diags(const Diags *diags)
-{
-    FILE *sink = fopen("/dev/null", "w");
-    fuzz_require(sink != NULL, "there is a sink");
-    diags_print(diags, sink, false);
-    fclose(sink);
+    fuzz_check_imported(arena, diags, model);
+    return model != NULL;
 }
 
 bool fuzz_run_pytorch(const unsigned char *bytes, size_t size_bytes)
@@ -43,7 +23,7 @@ bool fuzz_run_pytorch(const unsigned char *bytes, size_t size_bytes)
     const Safetensors *file =
         safetensors_parse(arena, diags, "fuzz.safetensors", (Span){0}, bytes, size_bytes);
     const bool taken = file && run(arena, file, NULL, diags);
-    print_diags(diags);
+    fuzz_print_diags(diags);
     arena_destroy(arena);
     return taken;
 }
@@ -67,7 +47,7 @@ bool fuzz_run_pytorch_config(const unsigned char *bytes, size_t size_bytes)
     const Source json = {"config.json", arena_copy(arena, (const char *)bytes, size_bytes),
                          size_bytes};
     const bool taken = run(arena, &file, &json, diags);
-    print_diags(diags);
+    fuzz_print_diags(diags);
     arena_destroy(arena);
     return taken;
 }

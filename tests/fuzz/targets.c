@@ -24,10 +24,38 @@ void fuzz_require(bool holds, const char *promise)
     abort();
 }
 
+void fuzz_print_diags(const Diags *diags)
+{
+    FILE *sink = fopen("/dev/null", "w");
+    fuzz_require(sink != NULL, "there is a sink");
+    diags_print(diags, sink, false);
+    fclose(sink);
+}
+
 static void check_verdict(const Diags *diags, bool taken)
 {
     fuzz_require(taken == (diags_error_count(diags) == 0),
                  "no result means an error, and the reverse");
+}
+
+void fuzz_check_imported(Arena *arena, Diags *diags, const Imported *model)
+{
+    check_verdict(diags, model != NULL);
+    if (!model)
+        return;
+    const Safetensors *weights = imported_tensors(arena, model, "fuzz.safetensors");
+    for (int i = 0; i < weights->count; i++)
+        safetensors_to_float(&weights->tensors[i],
+                             arena_alloc(arena, weights->tensors[i].size_bytes + 1));
+    const char *text = imported_spec(arena, model, "fuzz.safetensors");
+    Source *source = ARENA_NEW(arena, Source);
+    *source = (Source){"fuzz.yaml", text, strlen(text)};
+    const bool is_spec = spec_parse(arena, diags, source) != NULL;
+    if (!is_spec) {
+        fputs(text, stderr);
+        diags_print(diags, stderr, false);
+    }
+    fuzz_require(is_spec, "what is taken prints as a spec");
 }
 
 /// Converts every element, so that a wrong size shows as a read outside the bytes.
@@ -103,10 +131,7 @@ static bool run_spec(const unsigned char *bytes, size_t size_bytes)
     *source = (Source){"fuzz.yaml", arena_copy(arena, (const char *)bytes, size_bytes), size_bytes};
     const Spec *spec = spec_parse(arena, diags, source);
     check_verdict(diags, spec != NULL);
-    FILE *sink = fopen("/dev/null", "w");
-    fuzz_require(sink != NULL, "there is a sink");
-    diags_print(diags, sink, false);
-    fclose(sink);
+    fuzz_print_diags(diags);
     arena_destroy(arena);
     return spec != NULL;
 }
@@ -128,10 +153,7 @@ static bool run_cell(const unsigned char *bytes, size_t size_bytes)
     Text text = {.arena = arena};
     if (cell)
         cell_print_pointwise(cell, &text);
-    FILE *sink = fopen("/dev/null", "w");
-    fuzz_require(sink != NULL, "there is a sink");
-    diags_print(diags, sink, false);
-    fclose(sink);
+    fuzz_print_diags(diags);
     arena_destroy(arena);
     return cell != NULL;
 }

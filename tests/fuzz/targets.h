@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "import/imported.h"
+
 typedef struct {
     const char *name;
     /* Returns whether the reader took the bytes. */
@@ -21,6 +23,13 @@ extern const FuzzTarget fuzz_targets[];
 
 /* Aborts with `promise` where it does not hold. */
 void fuzz_require(bool holds, const char *promise);
+
+/* Prints the diagnostics to nowhere: every place in them has to be one of the text. */
+void fuzz_print_diags(const Diags *diags);
+
+/* What a reader of models gives (NULL: nothing): nothing means an error, and the reverse; what it
+ * gives has weights that can be read, and prints as a spec that rnnc itself reads. */
+void fuzz_check_imported(Arena *arena, Diags *diags, const Imported *model);
 
 bool fuzz_run_hdf5(const unsigned char *bytes, size_t size_bytes);
 bool fuzz_run_keras(const unsigned char *bytes, size_t size_bytes);
