@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -423,6 +424,44 @@ static void do_probe(const Probe *probe, bool builds, bool cuda, const char *fol
     arena_destroy(arena);
 }
 
+/// Waits for one child that compiles a probe.
+static void reap(Counts *counts)
+{
+    int status;
+    if (wait(&status) < 0 || status != 0)
+        counts->failed++;
+    else
+        counts->passed++;
+}
+
+/// Compiles all probes into `folder`, as many at a time as there are cores.
+static void build_all(const char *folder, Counts *counts)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    long running = 0;
+    for (int k = 0; k < PROBES; k++) {
+        if (probes[k].cpu_only)
+            continue;
+        if (running >= cores) {
+            reap(counts);
+            running--;
+        }
+        const pid_t child = fork();
+        if (child == 0) {
+            Counts own = {0};
+            do_probe(&probes[k], true, false, folder, &own);
+            fflush(stdout);
+            _exit(own.failed != 0);
+        }
+        if (child < 0)
+            counts->failed++;
+        else
+            running++;
+    }
+    for (; running; running--)
+        reap(counts);
+}
+
 /// Removes all modules of a folder, and the folder.
 static void remove_modules(const char *folder)
 {
@@ -473,9 +512,11 @@ int main(int argument_count, char **arguments)
     if (run_dir && cuda_is_missing(run_dir))
         return EXIT_SKIPPED;
     Counts counts = {0};
-    for (int k = 0; k < PROBES; k++)
-        if (!probes[k].cpu_only || (!build_dir && !run_dir))
-            do_probe(&probes[k], build_dir != NULL, run_dir != NULL, folder, &counts);
+    if (build_dir)
+        build_all(build_dir, &counts);
+    for (int k = 0; k < PROBES && !build_dir; k++)
+        if (!probes[k].cpu_only || !run_dir)
+            do_probe(&probes[k], false, run_dir != NULL, folder, &counts);
     if (!build_dir && !run_dir)
         remove_modules(folder);
     printf("%d passed, %d failed, %d skipped\n", counts.passed, counts.failed, counts.skipped);
