@@ -206,7 +206,7 @@ static void keep_kind(Planner *planner, LayerPlan *layer, rnnc_variant_kind kind
 }
 
 /// `auto`: what `unroll` asks for first, then by cost the best generated variant, cudnn and
-/// stepwise. What has not been measured stays for those who name it.
+/// stepwise.
 static void keep_automatic(Planner *planner, LayerPlan *layer)
 {
     if (layer->context.unroll > 0)
@@ -215,7 +215,7 @@ static void keep_automatic(Planner *planner, LayerPlan *layer)
     for (int i = 0; i < layer->other_count;) {
         int kind = layer->others[i].variant->kind;
         bool generated = kind != RNNC_VARIANT_CUDNN && kind != RNNC_VARIANT_STEPWISE;
-        if (generated && (has_generated || layer->others[i].variant->by_name)) {
+        if (generated && has_generated) {
             i++;
             continue;
         }

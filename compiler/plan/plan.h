@@ -65,7 +65,6 @@ typedef struct Variant {
     const char *name;
     int kind; ///< rnnc_variant_kind
     bool gpu;
-    bool by_name; ///< taken only where the spec names it: it has not been measured
     /// Adds a reason for each obstacle; applicable when none was added.
     void (*check)(Arena *arena, const PlanContext *context, Reasons *reasons);
     /// Fills numbers and cost. Only called when applicable.

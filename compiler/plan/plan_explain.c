@@ -97,8 +97,7 @@ static void explain_layer(const Explainer *to, const LayerPlan *plan)
     if (plan->cpu)
         explain_choice(to, plan->cpu, "on cpu", to->good);
     for (int i = 0; i < plan->other_count; i++)
-        explain_choice(to, &plan->others[i],
-                       plan->others[i].variant->by_name ? "by name" : "applies", "");
+        explain_choice(to, &plan->others[i], "applies", "");
     for (int i = 0; i < plan->refusal_count; i++)
         explain_refusal(to, &plan->refusals[i]);
 }

@@ -17,6 +17,7 @@
 // Tensor cores cut what they add instead of rounding it, so chains of hi*hi are short and their
 // sums are added in float32. A value has float32's precision down to 2^-26 of the largest of its
 // row. Infinity and NaN are in hi alone: where hi*hi is not finite, the rest is left out.
+// A value below 2^-39 of the largest of its row is 0, and NaN where it meets an infinity.
 //
 // Error of float32 on random rows, as a norm, with tensor cores that keep 25 bits: 1.1e-7 at K =
 // 64, 1.8e-7 at K = 2816, 3.7e-7 where all products have one sign; multiply-adds in float32

@@ -236,10 +236,7 @@ static const char *refusal_of(const LayerPlan *layer, const char *name)
 START_TEST(a_grid_shares_r_where_it_fits_the_sms)
 {
     Planned planned;
-    const LayerPlan *layer = plan_large(&planned, 2048, NULL, ""); // R is 33.5 MB
-    ck_assert(!holds(layer, "persistent_grid"));                   // only who names it gets it
-    arena_destroy(planned.arena);
-    layer = plan_large(&planned, 2048, "persistent_grid", "");
+    const LayerPlan *layer = plan_large(&planned, 2048, "persistent_grid", ""); // R is 33.5 MB
     ck_assert(holds(layer, "persistent_grid"));
     ck_assert_int_le(layer->choices[0].ctas, 132);
     ck_assert_int_ge(layer->choices[0].packed_bytes, 4ll * 2048 * 2048 * 2);
@@ -259,10 +256,7 @@ END_TEST
 START_TEST(a_cluster_shares_r_where_it_fits_eight_sms)
 {
     Planned planned;
-    const LayerPlan *layer = plan_large(&planned, 512, NULL, ""); // R is 2.1 MB
-    ck_assert(!holds(layer, "persistent_cluster"));               // only who names it gets it
-    arena_destroy(planned.arena);
-    layer = plan_large(&planned, 512, "persistent_cluster", "");
+    const LayerPlan *layer = plan_large(&planned, 512, "persistent_cluster", ""); // R is 2.1 MB
     ck_assert(holds(layer, "persistent_cluster"));
     ck_assert_int_eq(layer->choices[0].ctas, 8);
     ck_assert_int_ge(layer->choices[0].packed_bytes, 4ll * 512 * 512 * 2);

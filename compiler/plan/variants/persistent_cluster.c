@@ -73,7 +73,6 @@ const Variant variant_persistent_cluster = {
     .name = "persistent_cluster",
     .kind = RNNC_VARIANT_PERSISTENT_CLUSTER,
     .gpu = true,
-    .by_name = true,
     .check = check,
     .estimate = estimate,
     .print_stub = print_stub,

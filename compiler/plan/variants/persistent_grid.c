@@ -72,7 +72,6 @@ const Variant variant_persistent_grid = {
     .name = "persistent_grid",
     .kind = RNNC_VARIANT_PERSISTENT_GRID,
     .gpu = true,
-    .by_name = true,
     .check = check,
     .estimate = estimate,
     .print_stub = print_stub,
