@@ -13,8 +13,9 @@ enum {
     THREADS_MAX = 512,
     FRAGMENT_BYTES = 16,
     BARRIER_BYTES = 128,
-    GROUP = 8,  // units of one gate in half a tile of mma
-    CHAINS = 2, // independent sums of a tile
+    GROUP = 8,        // units of one gate in half a tile of mma
+    CHAINS = 2,       // independent sums of a tile
+    CTA_BYTES = 1024, // of shared memory that every CTA takes beside its own
     CLUSTER_ARCH = 90
 };
 
@@ -84,20 +85,27 @@ static Shapes shapes_of(const PlanContext *context, const ClusterLayout *layout)
     return shapes;
 }
 
-static int held_fragments(const PlanContext *context, const ClusterLayout *layout,
-                          const Shapes *shapes)
+/// Registers of a thread beside its fragments.
+static int64_t other_registers(const PlanContext *context, const ClusterLayout *layout,
+                               const Shapes *shapes)
 {
     const Cell *cell = context->layer->cell;
-    const int threads = 32 * layout->warps * layout->split;
-    const int64_t by_threads = context->device->registers_per_sm / threads / 8 * 8;
-    const int64_t limit = by_threads < REGISTERS_MAX ? by_threads : REGISTERS_MAX;
     const int64_t values =
         shapes->items * (cell->W.count + 2 * cell->state_count + cell->carry_count) +
         shapes->groups * (cell->b.count + cell->rb.count + cell->p.count);
     const int parts = context->precision == PRECISION_FLOAT32 ? 2 : 1; // of a tile of R
     const int64_t sums = 4 * shapes->row_tiles * (row_tiles_of(layout) * CHAINS + parts);
     const int peers = layout->ctas / (3 - columns_of(layout));
-    int64_t held = (limit - REGISTERS_BASE - peers - sums - values) / 4;
+    return REGISTERS_BASE + peers + sums + values;
+}
+
+static int held_fragments(const PlanContext *context, const ClusterLayout *layout,
+                          const Shapes *shapes)
+{
+    const int threads = 32 * layout->warps * layout->split;
+    const int64_t by_threads = context->device->registers_per_sm / threads / 8 * 8;
+    const int64_t limit = by_threads < REGISTERS_MAX ? by_threads : REGISTERS_MAX;
+    int64_t held = (limit - other_registers(context, layout, shapes)) / 4;
     held = held > HELD_MAX ? HELD_MAX : held > 0 ? held : 0;
     return (int)(held < shapes->fragments ? held : shapes->fragments);
 }
@@ -124,15 +132,28 @@ static int64_t clusters_at_once(const Device *device, int ctas)
     return ctas == 2 ? clusters : clusters - divide_up(clusters, 16);
 }
 
-/// Microseconds of one step of all rows.
-static double step_us(const PlanContext *context, const ClusterLayout *layout, const Shapes *shapes)
+/// CTAs that one SM holds: two, where registers and shared memory allow it.
+static int ctas_per_sm(const PlanContext *context, const ClusterLayout *layout,
+                       const Shapes *shapes)
+{
+    const Device *device = context->device;
+    const int64_t registers = other_registers(context, layout, shapes) + 4 * layout->held;
+    const int64_t rounded = registers < REGISTERS_MAX ? divide_up(registers, 8) * 8 : 256;
+    const bool fits = 2 * rounded * 32 * layout->warps * layout->split <= device->registers_per_sm;
+    return fits && 2 * (layout->shared_bytes + CTA_BYTES) <= device->shared_bytes_per_cta ? 2 : 1;
+}
+
+/// Microseconds of one step of all rows, with `per_sm` CTAs on an SM.
+static double step_us(const PlanContext *context, const ClusterLayout *layout, const Shapes *shapes,
+                      int per_sm)
 {
     const Cell *cell = context->layer->cell;
-    const int64_t waves = divide_up(divide_up(context->batch, layout->rows),
-                                    clusters_at_once(context->device, layout->ctas));
-    const double warps = layout->warps * layout->split;
+    const int64_t at_once =
+        clusters_at_once(context->device, layout->ctas) * per_sm / context->at_once;
+    const int64_t waves = divide_up(divide_up(context->batch, layout->rows), most(at_once, 1));
+    const double warps = layout->warps * layout->split * per_sm;
     const double on_one = // of the SM's four tensor cores
-        (double)divide_up((int64_t)layout->warps * layout->split, 4);
+        (double)divide_up((int64_t)layout->warps * layout->split * per_sm, 4);
     const double products = context->precision != PRECISION_FLOAT32 ? 1.0
                             : layout->rows <= 4                     ? 2.0
                                                                     : 3.0;
@@ -150,6 +171,17 @@ static double step_us(const PlanContext *context, const ClusterLayout *layout, c
     return (double)waves * (exchange + pointwise + reduce + (40 + multiply) / 1755);
 }
 
+/// The fewest microseconds of a step. Several layers may have more CTAs than there are SMs; one
+/// layer gains nothing by that.
+static double best_step_us(const PlanContext *context, const ClusterLayout *layout,
+                           const Shapes *shapes)
+{
+    const double alone = step_us(context, layout, shapes, 1);
+    const bool doubles = context->at_once > 1 && ctas_per_sm(context, layout, shapes) > 1;
+    const double shared = doubles ? step_us(context, layout, shapes, 2) : alone;
+    return shared < alone ? shared : alone;
+}
+
 static ClusterLayout layout_with(const PlanContext *context, ClusterLayout layout)
 {
     const Shapes shapes = shapes_of(context, &layout);
@@ -159,7 +191,7 @@ static ClusterLayout layout_with(const PlanContext *context, ClusterLayout layou
     layout.shared_bytes = shared_bytes_of(context, &layout, &shapes);
     layout.packed_bytes = layout.ctas * shapes.fragments * (int64_t)(32 * layout.warps) *
                           layout.split * FRAGMENT_BYTES;
-    layout.step_us = step_us(context, &layout, &shapes);
+    layout.step_us = best_step_us(context, &layout, &shapes);
     return layout;
 }
 

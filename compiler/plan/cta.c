@@ -151,9 +151,11 @@ double input_product_us(const PlanContext *context)
 
 double cta_cost_us(const PlanContext *context, const CtaLayout *layout)
 {
-    const int64_t at_once = (int64_t)context->device->sm_count * layout->ctas_per_sm;
+    const int64_t at_once =
+        (int64_t)context->device->sm_count * layout->ctas_per_sm / context->at_once;
     const int64_t waves = (context->batch + at_once - 1) / at_once;
-    double crowding = context->batch > context->device->sm_count ? layout->ctas_per_sm * 0.7 : 1;
+    const int64_t rows = context->batch * context->at_once;
+    double crowding = rows > context->device->sm_count ? layout->ctas_per_sm * 0.7 : 1;
     crowding = crowding > 1 ? crowding : 1;
     return 5.0 + input_product_us(context) +
            (double)(waves * context->timesteps) * layout->step_us * crowding;

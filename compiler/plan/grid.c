@@ -89,11 +89,16 @@ static int held_fragments(const PlanContext *context, const Shapes *shapes)
     return (int)(held < shapes->fragments ? held : shapes->fragments);
 }
 
+int grid_processors(const PlanContext *context)
+{
+    return context->device->sm_count / context->at_once;
+}
+
 /// Microseconds of one step of all rows.
 static double step_us(const PlanContext *context, const GridLayout *layout, const Shapes *shapes)
 {
     const int64_t groups_needed = divide_up(context->batch, layout->rows);
-    const int64_t groups = context->device->sm_count / layout->ctas;
+    const int64_t groups = grid_processors(context) / layout->ctas;
     const int64_t waves = divide_up(groups_needed, groups);
     const int64_t rows = context->batch < layout->rows ? context->batch : layout->rows;
     const double row_tiles = (double)divide_up(layout->rows, 8);
@@ -139,7 +144,7 @@ bool grid_layout(const PlanContext *context, GridLayout *out)
     const int rows_max = 32 / word_elements(context);
     for (int rows = context->model->batch ? 1 : 8; rows <= rows_max; rows *= 2)
         for (int share = SHARE_UNIT; share <= SHARE_MAX; share += SHARE_UNIT) {
-            if (divide_up(context->layer->units, share) > context->device->sm_count)
+            if (divide_up(context->layer->units, share) > grid_processors(context))
                 continue;
             const GridLayout layout = layout_with(context, share, rows);
             const bool fits = layout.shared_bytes <= context->device->shared_bytes_per_cta;

@@ -18,6 +18,9 @@ typedef struct {
     double step_us;       ///< estimate, for all rows of the batch
 } GridLayout;
 
+/// SMs that the layer has: all, or its share where layers run at the same time.
+int grid_processors(const PlanContext *context);
+
 /// The cheapest layout for the context's batch; false where none fits, with `out` the nearest.
 bool grid_layout(const PlanContext *context, GridLayout *out);
 

@@ -3,8 +3,11 @@
 // no variant by its inside; only `stepwise`, `unrolled` and `cudnn` have a part in the policy.
 #include "plan/plan.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "plan/cta.h"
+#include "plan/stack.h"
 #include "rnnc/module.h"
 
 enum { VARIANTS_MAX = 32, ANY_BATCH = 1, ANY_TIMESTEPS = 100 };
@@ -386,7 +389,63 @@ static PlanContext layer_context(const Plan *plan, const Layer *layer, int64_t u
                      : model->timesteps  ? model->timesteps
                                          : ANY_TIMESTEPS,
         .unroll = unroll,
+        .at_once = 1,
     };
+}
+
+/// The least microseconds of a layer among the variants that the policy may take and that run
+/// beside others; infinity where there is none. Products with W of layers at the same time follow
+/// one another.
+static double shared_layer_us(Planner *planner, PlanContext context)
+{
+    const Policy *policy = &planner->policy;
+    LayerPlan layer = {.layer = context.layer, .context = context};
+    ask_variants(planner, &layer);
+    for (int i = 0; i < layer.other_count; i++) {
+        const Variant *variant = layer.others[i].variant;
+        const bool alone =
+            variant->kind == RNNC_VARIANT_CUDNN || variant->kind == RNNC_VARIANT_STEPWISE;
+        if (!alone && (policy->automatic || policy->all || is_named(policy, variant)))
+            return layer.others[i].cost_us + (context.at_once - 1) * input_product_us(&context);
+    }
+    return INFINITY;
+}
+
+/// Layers of the stack of `count` that run at the same time: the shortest time of all.
+static int choose_at_once(Planner *planner, const LayerPlan *layers, int count)
+{
+    int best = 1;
+    double best_us = INFINITY;
+    for (int at_once = 1; at_once <= count; at_once++) {
+        double layer_us[STACK_MAX];
+        for (int i = 0; i < count; i++) {
+            PlanContext context = layers[i].context;
+            context.at_once = at_once;
+            layer_us[i] = shared_layer_us(planner, context);
+        }
+        const double us = stack_us(layer_us, count, at_once, layers[0].context.timesteps);
+        if (us < best_us) {
+            best = at_once;
+            best_us = us;
+        }
+    }
+    return best;
+}
+
+/// Plans the layers from `index` on that share the GPU; their number.
+static int plan_stack(Planner *planner, int index)
+{
+    Plan *plan = planner->plan;
+    LayerPlan *layers = &plan->layers[index];
+    const int count = plan->device ? stack_count(plan->model, index) : 1;
+    const int at_once = count > 1 ? choose_at_once(planner, layers, count) : 1;
+    for (int i = 0; i < count; i++) {
+        layers[i].stack = count;
+        layers[i].context.at_once = at_once;
+        if (layers[i].layer->kind == LAYER_CELL)
+            plan_layer(planner, &layers[i]);
+    }
+    return count;
 }
 
 const Plan *plan_make(Arena *arena, Diags *diags, const Model *model, const int *arches,
@@ -409,8 +468,8 @@ const Plan *plan_make(Arena *arena, Diags *diags, const Model *model, const int 
         const Layer *layer = &model->layers[i];
         plan->layers[i] =
             (LayerPlan){.layer = layer, .context = layer_context(plan, layer, unroll)};
-        if (layer->kind == LAYER_CELL)
-            plan_layer(&planner, &plan->layers[i]);
     }
+    for (int i = 0; i < plan->layer_count;)
+        i += plan_stack(&planner, i);
     return diags_error_count(diags) == errors ? plan : NULL;
 }

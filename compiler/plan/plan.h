@@ -46,6 +46,7 @@ typedef struct {
     Precision precision;
     int64_t batch, timesteps; ///< what to optimise for (1 and 100 where `any`)
     int64_t unroll;           ///< asked factor, 0: false, -1: auto
+    int at_once;              ///< layers of a stack that share the GPU at a time; 1: this one alone
 } PlanContext;
 
 /// One variant of one layer, with its numbers.
@@ -87,6 +88,7 @@ void reason_add(Arena *arena, Reasons *reasons, Span span, const char *format, .
 typedef struct {
     const Layer *layer;
     PlanContext context; ///< what the variants were asked with; print_stub gets it again
+    int stack;           ///< layers of the stack that it belongs to (plan/stack.h); 1: none
     Choice *choices;     ///< applicable GPU variants that the module holds, best first
     int choice_count;
     Choice *others; ///< applicable GPU variants that the policy leaves out, best first

@@ -85,11 +85,15 @@ static void explain_layer(const Explainer *to, const LayerPlan *plan)
               layer->cell->name, (long long)layer->inputs, (long long)layer->outputs);
     if (layer->projection)
         text_addf(to->out, " (%lld units)", (long long)layer->units);
-    text_addf(to->out, ", %s%s%s\n", layer->sequence_out ? "every step" : "last step",
+    text_addf(to->out, ", %s%s%s", layer->sequence_out ? "every step" : "last step",
               layer->go_backwards ? ", backwards"
               : layer->reversed   ? ", reverse"
                                   : "",
               layer->beside ? ", beside the layer above" : "");
+    if (plan->stack > 1 && plan->context.at_once > 1)
+        text_addf(to->out, ", %d of the stack's %d layers at a time", plan->context.at_once,
+                  plan->stack);
+    text_add(to->out, "\n");
     text_addf(to->out, "  %s%-18s %-9s %11s %8s %9s %7s %9s %9s%s\n", to->faint, "variant", "place",
               "estimate", "threads", "rows/CTA", "unroll", "shared", "memory", to->plain);
     for (int i = 0; i < plan->choice_count; i++)

@@ -1,5 +1,6 @@
 // Plan: devices, the policy of variants, cudnn and unroll, and what `rnnc explain` prints. Costs
 // are estimates and are not tested; order is, where a key of the spec decides it.
+#include "plan/stack.h"
 #include "unit/plan_fixture.h"
 
 static const char lstm_spec[] = "rnnc: 1\n"
@@ -271,6 +272,62 @@ START_TEST(a_cluster_shares_r_where_it_fits_eight_sms)
 }
 END_TEST
 
+START_TEST(layers_of_a_stack_share_the_gpu)
+{
+    // Six layers on an H200's 15 places for clusters of 8: two for each, of 8 rows.
+    Planned planned = planned_from("rnnc: 1\n"
+                                   "name: stack\n"
+                                   "input: {features: 128, batch: 10, timesteps: 512}\n"
+                                   "layers:\n"
+                                   "  - {cell: lstm, units: 256, layers: 6}\n"
+                                   "compile: {targets: [sm_90]}\n");
+    const Plan *plan = must_plan(&planned, "persistent_cluster");
+    Text table = {.arena = planned.arena};
+    for (int i = 0; i < 6; i++) {
+        const Choice *choice = &plan->layers[i].choices[0];
+        ck_assert_int_eq(plan->layers[i].stack, 6);
+        ck_assert_int_eq(plan->layers[i].context.at_once, 6);
+        ck_assert_int_le(choice->ctas * ((10 + choice->rows_per_cta - 1) / choice->rows_per_cta),
+                         2 * 132 / 6);
+    }
+    plan_explain(planned.arena, plan, &table, false);
+    assert_contains(text_string(&table), "every step, 6 of the stack's 6 layers at a time\n");
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(a_backward_layer_ends_a_stack)
+{
+    Planned planned =
+        planned_from("rnnc: 1\n"
+                     "name: stack\n"
+                     "input: {features: 64, batch: 64, timesteps: 200}\n"
+                     "layers:\n"
+                     "  - {cell: lstm, units: 256, layers: 2, return_sequences: true}\n"
+                     "  - {cell: lstm, units: 256, go_backwards: true}\n"
+                     "compile: {targets: [sm_90], precision: float16}\n");
+    const Plan *plan = must_plan(&planned, "all");
+    ck_assert_int_eq(plan->layers[0].stack, 2);
+    ck_assert_int_eq(plan->layers[2].stack, 1);
+    ck_assert_int_eq(plan->layers[2].context.at_once, 1);
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(time_of_a_stack)
+{
+    // Chunks: the root of (layers - 1) * us / 6, without its fraction; (chunks + layers - 1) of
+    // them, each a share of the slowest layer and 6 us.
+    const double even[] = {100, 100, 100, 100}, uneven[] = {40, 100}, small[] = {30, 30};
+    ck_assert_double_eq_tol(stack_us(even, 4, 1, 100), 400, 1e-9);
+    ck_assert_double_eq_tol(stack_us(even, 4, 2, 100), 2 * 5 * (25.0 + 6), 1e-9);
+    ck_assert_double_eq_tol(stack_us(even, 4, 4, 100), 10 * (100.0 / 7 + 6), 1e-9);
+    ck_assert_double_eq_tol(stack_us(even, 3, 2, 100), 5 * (25.0 + 6) + 100, 1e-9);
+    ck_assert_double_eq_tol(stack_us(uneven, 2, 2, 100), 140, 1e-9); // 155 as a wavefront
+    ck_assert_double_eq_tol(stack_us(small, 2, 2, 100), 60, 1e-9);   // 63
+}
+END_TEST
+
 START_TEST(explain_names_the_key)
 {
     Planned planned = with_compile(leaky_spec, "variant: auto");
@@ -327,6 +384,9 @@ int main(void)
     tcase_add_test(tests, unroll_puts_unrolled_first);
     tcase_add_test(tests, a_grid_shares_r_where_it_fits_the_sms);
     tcase_add_test(tests, a_cluster_shares_r_where_it_fits_eight_sms);
+    tcase_add_test(tests, layers_of_a_stack_share_the_gpu);
+    tcase_add_test(tests, a_backward_layer_ends_a_stack);
+    tcase_add_test(tests, time_of_a_stack);
     tcase_add_test(tests, explain_names_the_key);
     tcase_add_test(tests, plan_text_is_the_same_each_time);
     suite_add_tcase(suite, tests);

@@ -39,7 +39,7 @@ static void estimate(Arena *arena, const PlanContext *context, Choice *choice)
 {
     GridLayout layout;
     grid_layout(context, &layout);
-    const int64_t groups = context->device->sm_count / layout.ctas;
+    const int64_t groups = grid_processors(context) / layout.ctas;
     choice->threads = 256;
     choice->rows_per_cta = layout.rows;
     choice->unroll = 1;

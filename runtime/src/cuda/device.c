@@ -472,20 +472,23 @@ static rnnc_status run_side_by_side(rnnc_device *device, rnnc_layer_call calls[2
     return status == RNNC_OK ? joined : status;
 }
 
-/// Steps of a chunk where the stack runs as a wavefront: its variants can, no step is masked, and
-/// all layers are on the GPU at once; else 0.
-static int64_t wavefront_chunk(const rnnc_device *device, const rnnc_layer_call *calls, int count)
+/// How many of the layers run at the same time: as many as fit the GPU, in groups of one size; 1
+/// where a variant cannot or steps are masked.
+static int layers_at_once(const rnnc_device *device, const rnnc_layer_call *calls, int count)
 {
-    int64_t ctas = 0;
-    if (!device->wavefront || count < 2 || rnnc_cuda_sequence_masks(device->sequence))
-        return 0;
+    double share = 0;
+    int fitting = 0;
+    if (!device->wavefront || rnnc_cuda_sequence_masks(device->sequence))
+        return 1;
     for (int i = 0; i < count; i++) {
         const Prepared *used = &device->layers[calls[i].layer].plain;
-        if (!used->row->ctas)
-            return 0;
-        ctas += used->row->ctas(used->state, calls[i].batch);
+        if (!used->row->share)
+            return 1;
+        share += used->row->share(used->state, calls[i].batch);
+        fitting += share <= 1.0 + 1e-9 && fitting == i;
     }
-    return ctas <= device->sm_count ? rnnc_cuda_wavefront_chunk(count, calls[0].timesteps) : 0;
+    const int groups = (count + fitting - 1) / (fitting ? fitting : 1);
+    return fitting ? (count + groups - 1) / groups : 1;
 }
 
 static rnnc_status run_part(void *device, rnnc_layer_call *part)
@@ -495,13 +498,17 @@ static rnnc_status run_part(void *device, rnnc_layer_call *part)
 
 static rnnc_status run_stack(rnnc_device *device, rnnc_layer_call *calls, int count)
 {
-    const int64_t chunk = wavefront_chunk(device, calls, count);
+    const int at_once = layers_at_once(device, calls, count);
     rnnc_status status = RNNC_OK;
-    if (chunk)
-        return rnnc_cuda_wavefront_run(device->wavefront, device->options.module, calls, count,
-                                       chunk, run_part, device);
-    for (int i = 0; i < count && status == RNNC_OK; i++)
-        status = run_layer(device, &calls[i], device->stream);
+    for (int i = 0, some; i < count && status == RNNC_OK; i += some) {
+        some = count - i < at_once ? count - i : at_once;
+        const int64_t chunk = some > 1 ? rnnc_cuda_wavefront_chunk(some, calls[0].timesteps) : 0;
+        if (chunk)
+            status = rnnc_cuda_wavefront_run(device->wavefront, device->options.module, calls + i,
+                                             some, chunk, run_part, device);
+        for (int k = i; k < i + some && status == RNNC_OK && !chunk; k++)
+            status = run_layer(device, &calls[k], device->stream);
+    }
     return status;
 }
 

@@ -121,10 +121,10 @@ static int64_t clusters_of(const ClusterState *state, int64_t batch)
     return needed < state->clusters ? needed : state->clusters;
 }
 
-static int64_t ctas(const void *memory, int64_t batch)
+static double share(const void *memory, int64_t batch)
 {
     const ClusterState *state = memory;
-    return clusters_of(state, batch) * state->weights.options.variant->ctas;
+    return (double)clusters_of(state, batch) / (double)state->clusters;
 }
 
 static rnnc_status run(void *memory, const rnnc_layer_call *call)
@@ -170,6 +170,6 @@ const rnnc_cuda_variant rnnc_cuda_persistent_cluster = {
     .prepare = prepare,
     .set_weights = set_weights,
     .run = run,
-    .ctas = ctas,
+    .share = share,
     .destroy = destroy,
 };

@@ -11,6 +11,7 @@ typedef struct {
     CUfunction run, pack;
     CUdeviceptr packed, buffers, epochs;
     int64_t groups; ///< that are resident at once
+    int processors; ///< SMs of the GPU
 } GridState;
 
 /// RnnRun of templates/cuda/persistent_grid.cu.
@@ -71,6 +72,7 @@ static rnnc_status find_kernels(GridState *state, const rnnc_cuda_layer_options 
                                             device);
     // More than one CTA an SM would share its tensor cores and gain nothing. A layer that runs
     // beside another leaves it half of the GPU, where half holds a group.
+    state->processors = processors;
     state->groups = ctas > 0 ? processors / variant->ctas : 0;
     if (has_neighbour(options) && state->groups > 1)
         state->groups /= 2;
@@ -131,12 +133,17 @@ static rnnc_status set_weights(void *memory, const float *const weights[RNNC_WEI
 }
 
 /// Of a run: as many groups as its rows need, or as there are at once.
-static int64_t ctas(const void *memory, int64_t batch)
+static int64_t ctas(const GridState *state, int64_t batch)
 {
-    const GridState *state = memory;
     const rnnc_variant_desc *variant = state->weights.options.variant;
     const int64_t needed = (batch + variant->rows_per_cta - 1) / variant->rows_per_cta;
     return (needed < state->groups ? needed : state->groups) * variant->ctas;
+}
+
+static double share(const void *memory, int64_t batch)
+{
+    const GridState *state = memory;
+    return (double)ctas(state, batch) / state->processors;
 }
 
 static rnnc_status run(void *memory, const rnnc_layer_call *call)
@@ -185,6 +192,6 @@ const rnnc_cuda_variant rnnc_cuda_persistent_grid = {
     .prepare = prepare,
     .set_weights = set_weights,
     .run = run,
-    .ctas = ctas,
+    .share = share,
     .destroy = destroy,
 };

@@ -8,6 +8,7 @@ typedef struct {
     rnnc_layer_weights weights;
     CUfunction run, pack;
     CUdeviceptr packed;
+    int at_once; ///< CTAs that the GPU holds
 } ResidentState;
 
 /// RnnRun of templates/cuda/recurrence.cuh.
@@ -37,7 +38,8 @@ static rnnc_status find_kernels(ResidentState *state, const rnnc_cuda_layer_opti
 {
     const rnnc_cuda_driver *cuda = options->cuda;
     const rnnc_variant_desc *variant = options->variant;
-    int ctas = 0;
+    CUdevice device = 0;
+    int ctas = 0, processors = 0;
     if (cuda->cuModuleGetFunction(&state->run, options->image, "rnn_run") ||
         cuda->cuModuleGetFunction(&state->pack, options->image, "rnn_pack"))
         return rnnc_error_set(options->error, RNNC_DEVICE_ERROR,
@@ -48,6 +50,12 @@ static rnnc_status find_kernels(ResidentState *state, const rnnc_cuda_layer_opti
     if (!result)
         result = cuda->cuOccupancyMaxActiveBlocksPerMultiprocessor(
             &ctas, state->run, variant->threads, (size_t)variant->shared_bytes);
+    if (!result)
+        result = cuda->cuCtxGetDevice(&device);
+    if (!result)
+        result = cuda->cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+                                            device);
+    state->at_once = ctas * processors;
     if (result || ctas < 1)
         return rnnc_error_set(options->error, RNNC_UNAVAILABLE,
                               "layer %s: a CTA of %d threads and %lld bytes of shared memory does "
@@ -119,10 +127,10 @@ static rnnc_status run(void *memory, const rnnc_layer_call *call)
         "starting the recurrence");
 }
 
-static int64_t ctas(const void *memory, int64_t batch)
+static double share(const void *memory, int64_t batch)
 {
-    (void)memory;
-    return batch;
+    const ResidentState *state = memory;
+    return (double)batch / (double)state->at_once;
 }
 
 const rnnc_cuda_variant rnnc_cuda_unrolled = {
@@ -131,7 +139,7 @@ const rnnc_cuda_variant rnnc_cuda_unrolled = {
     .prepare = prepare,
     .set_weights = set_weights,
     .run = run,
-    .ctas = ctas,
+    .share = share,
     .destroy = destroy,
 };
 
@@ -141,6 +149,6 @@ const rnnc_cuda_variant rnnc_cuda_persistent_cta = {
     .prepare = prepare,
     .set_weights = set_weights,
     .run = run,
-    .ctas = ctas,
+    .share = share,
     .destroy = destroy,
 };

@@ -34,13 +34,13 @@ typedef struct {
     rnnc_status (*prepare)(const rnnc_cuda_layer_options *options, void **out_state);
     /* Copies and packs canonical float32 weights from host memory; may synchronise. */
     rnnc_status (*set_weights)(void *state, const float *const weights[RNNC_WEIGHT_COUNT]);
-    /* Neither allocates nor synchronises. Launches on `call->stream`. Where `ctas` is NULL that is
+    /* Neither allocates nor synchronises. Launches on `call->stream`. Where `share` is NULL that is
      * `options.stream` as prepared: the session's, or the device's second one for a layer that runs
      * beside another. */
     rnnc_status (*run)(void *state, const rnnc_layer_call *call);
-    /* CTAs that a run of `batch` rows has on the GPU for all of its steps, one an SM: then it may
-     * run as part of a wavefront, in chunks of steps. NULL: it may not. */
-    int64_t (*ctas)(const void *state, int64_t batch);
+    /* Of what the GPU can hold of this kernel at once, the part that a run of `batch` rows takes;
+     * it may run as part of a wavefront, in chunks of steps. NULL: it may not. */
+    double (*share)(const void *state, int64_t batch);
     /* What was chosen at preparation, for rnnc_session_variant; NULL: the plan's reason holds. */
     const char *(*reason)(const void *state);
     void (*destroy)(void *state); /* NULL state is allowed */
