@@ -19,15 +19,6 @@ static int64_t input_stride(const Layer *layer)
 
 enum { BLOCKS_DEPTH = 64 }; ///< a product of no more K is bound by writing its result
 
-/// Whether a phase divides by a deviation, which makes a small error of tanh a large one.
-static bool has_norms(const Cell *cell)
-{
-    for (int i = 0; i < cell->phase_count; i++)
-        if (cell->phases[i].norm_count > 0)
-            return true;
-    return false;
-}
-
 bool emit_cuda_blocks(const Layer *layer)
 {
     return (layer->kind == LAYER_CELL || layer->kind == LAYER_DENSE) &&
@@ -38,8 +29,6 @@ void emit_cuda_cell(const Layer *layer, Precision precision, Text *out)
 {
     const Cell *cell = layer->cell;
     emit_number(out, "PRECISION", precision);
-    if (has_norms(cell))
-        emit_number(out, "EXACT_TANH", 1);
     text_add(out, "#include \"cuda/prelude.cuh\"\n\n");
     emit_number(out, "OUTPUTS", layer->outputs);
     emit_number(out, "INPUT_STRIDE", input_stride(layer));

@@ -92,7 +92,7 @@ RNN_INLINE rnn_f rnn_sigmoid(rnn_f x)
     return rnn_reciprocal(1.0f + expf(-x));
 }
 
-#if defined(RNN_PRECISION) && RNN_PRECISION >= 2 && !defined(RNN_EXACT_TANH)
+#if defined(RNN_PRECISION) && RNN_PRECISION >= 2
 /// With operands of 16 bits the hardware's: relative error 2^-11, half a unit of float16.
 RNN_INLINE rnn_f rnn_tanh(rnn_f x)
 {

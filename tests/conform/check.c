@@ -2,6 +2,7 @@
 // design section 12. Further runs must give the same bits, every row of a batch the bits of its own
 // run at B = 1, and a sequence in two parts the same states.
 #include "conform/check.h"
+#include "conform/condition.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -40,28 +41,31 @@ static void answer_free(Answer *answer)
 /// cuDNN's persistent algorithms approximate tanh and sigmoid also in float32, to some 8e-6.
 static const double cudnn_float32_bound = 1e-5;
 
-/// A norm divides by the standard deviation of what it is taken of, 0.3 or so here, and so
-/// multiplies the rounding of the operands.
-static const double norm_bound_factor = 2;
+static bool has_norms(const Network *network)
+{
+    for (int l = 0; l < network->layer_count; l++)
+        for (int d = 0; d < network->layers[l].direction_count; d++)
+            if (strcmp(network->layers[l].options[d].cell, "layer_norm_lstm") == 0)
+                return true;
+    return false;
+}
 
-/// The bound for one recurrent layer, times the root of the number of them.
-static double bound_of(const Network *network, const char *variant, int64_t timesteps)
+/// The bound for one recurrent layer, times the root of the number of them; with norms at least
+/// four times what the rounding of the weights alone does to the exact answer.
+static double bound_of(const Network *network, const char *variant, const Sample *sample)
 {
     int cells = 0;
-    bool norms = false;
     for (int l = 0; l < network->layer_count; l++)
-        for (int d = 0; d < network->layers[l].direction_count; d++, cells++)
-            norms |= strcmp(network->layers[l].options[d].cell, "layer_norm_lstm") == 0;
-    double bound = 2e-6 * sqrt((double)timesteps);
+        cells += network->layers[l].direction_count;
+    double bound = 2e-6 * sqrt((double)sample->shape.timesteps);
     if (variant && strcmp(variant, "cudnn") == 0)
         bound = fmax(bound, cudnn_float32_bound);
     if (strcmp(network->precision, "tf32") == 0 || strcmp(network->precision, "float16") == 0)
         bound = 2e-3;
     if (strcmp(network->precision, "bfloat16") == 0)
         bound = 1.5e-2;
-    if (norms && strcmp(network->precision, "float32") != 0)
-        bound *= norm_bound_factor;
-    return bound * sqrt((double)cells);
+    bound *= sqrt((double)cells);
+    return has_norms(network) ? fmax(bound, 4 * condition_of(network, sample)) : bound;
 }
 
 /// An infinity must come out as it is (slstm's m before its first step). The norm of the reference
@@ -154,7 +158,7 @@ static void check_sample(const CheckRequest *request, Runner *runner, const Samp
                          Tally *tally)
 {
     const Network *network = request->network;
-    const double bound = bound_of(network, request->variant, sample->shape.timesteps);
+    const double bound = bound_of(network, request->variant, sample);
     Answer answer = answer_make(network, sample->shape.batch, sample->shape.timesteps);
     char message[200];
     const rnnc_status status = run(runner, sample, &answer, message);
@@ -301,7 +305,7 @@ static void check_chunks(const CheckRequest *request, Runner *runner, const Samp
     Answer first = answer_make(network, sample->shape.batch, T);
     Answer second = answer_make(network, sample->shape.batch, T);
     char message[200];
-    const double bound = bound_of(network, request->variant, T);
+    const double bound = bound_of(network, request->variant, sample);
     const bool bound_states = sample->shape.has_initial;
     rnnc_status status =
         run_part(runner, sample, 0, T / 2, bound_states ? sample->initial : NULL, &first, message);
