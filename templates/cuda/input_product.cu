@@ -4,6 +4,7 @@
 //
 //     nvcc -std=c++17 -arch=sm_90a -Itemplates -Xptxas -v -cubin templates/cuda/input_product.cu
 #include "cuda/prelude.cuh"
+#include "cuda/prim/early.cuh"
 
 #ifndef RNN_COLUMNS
 #define RNN_INPUTS 512
@@ -15,12 +16,14 @@
 
 extern "C" __global__ void RNN_MANY_BOUNDS rnn_input(const RnnProduct call)
 {
+    rnn_grid_launch_next();
     rnn_multiply_many<RNN_INPUTS, RNN_COLUMNS, RNN_INPUT_STRIDE>(
         call, [](int, float sum) { return sum; });
 }
 
 extern "C" __global__ void RNN_FEW_BOUNDS rnn_input_few(const RnnProduct call)
 {
+    rnn_grid_launch_next();
     rnn_multiply_few<RNN_INPUTS, RNN_COLUMNS, RNN_INPUT_STRIDE>(call,
                                                                 [](int, float sum) { return sum; });
 }

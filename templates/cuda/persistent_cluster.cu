@@ -19,6 +19,7 @@
 //     templates/cuda/persistent_cluster.cu
 #include "cuda/cluster_product.cuh"
 #include "cuda/prim/async.cuh"
+#include "cuda/prim/early.cuh"
 
 /// What the run kernel is given; all device memory.
 struct RnnRun {
@@ -344,6 +345,7 @@ extern "C" __global__ void __launch_bounds__(RNN_THREADS, 1) rnn_run(const RnnRu
     const int cluster = blockIdx.x / RNN_CTAS, clusters = gridDim.x / RNN_CTAS;
     RnnThread self;
     rnn_begin(run, self);
+    rnn_grid_wait(); // for W*x
     rnn_cluster_sync();
     for (self.first_row = (long long)cluster * RNN_ROWS; self.first_row < run.batch;
          self.first_row += (long long)clusters * RNN_ROWS) {

@@ -86,10 +86,22 @@ RNN_INLINE rnn_f rnn_reciprocal(rnn_f x)
     return y;
 }
 
+/// 2^x, relative error 2^-22; subnormal results are 0.
+RNN_INLINE rnn_f rnn_exp2(rnn_f x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/// log2(e): exp(x) = 2^(x*RNN_LOG2E). The rounding of the product is |x|*2^-24 of the result, which
+/// expf avoids with five instructions more; where |x| is large a sigmoid or tanh does not see it.
+#define RNN_LOG2E 1.442695041f
+
 /// 1 / (1 + exp(-x)): exp overflows to infinity, whose reciprocal is the right 0.
 RNN_INLINE rnn_f rnn_sigmoid(rnn_f x)
 {
-    return rnn_reciprocal(1.0f + expf(-x));
+    return rnn_reciprocal(1.0f + rnn_exp2(-RNN_LOG2E * x));
 }
 
 #if defined(RNN_PRECISION) && RNN_PRECISION >= 2
@@ -106,7 +118,8 @@ RNN_INLINE rnn_f rnn_tanh(rnn_f x)
 RNN_INLINE rnn_f rnn_tanh(rnn_f x)
 {
     const float a = fabsf(x), s = x * x;
-    const float outer = copysignf(fmaf(-2.0f, rnn_reciprocal(expf(a + a) + 1.0f), 1.0f), x);
+    const float outer =
+        copysignf(fmaf(-2.0f, rnn_reciprocal(rnn_exp2(2.0f * RNN_LOG2E * a) + 1.0f), 1.0f), x);
     float p = fmaf(0.01573946f, s, -0.05230396f);
     p = fmaf(p, s, 0.13315298f);
     p = fmaf(p, s, -0.33332768f);

@@ -27,6 +27,7 @@
 
 #include "cuda/cell.cuh"
 #include "cuda/prim/async.cuh"
+#include "cuda/prim/early.cuh"
 
 #ifndef RNN_THREADS
 #define RNN_THREADS 256
@@ -89,8 +90,8 @@ struct RnnRun {
     float *y;
     RnnStates states;
     long long timesteps, y_row_stride, y_step_stride;
-    const int *order;   ///< [B, T]; NULL: every row takes all steps
-    const RnnRow *rows; ///< [B]; NULL with order
+    const int *order;             ///< [B, T]; NULL: every row takes all steps
+    const RnnRow *rows;           ///< [B]; NULL with order
     const float *recurrent_scale; ///< [B, operand of R]; NULL: none
 };
 
@@ -255,10 +256,9 @@ RNN_INLINE void rnn_run_phases(const RnnThread &self, const float *input, float 
         if constexpr (rnn_waits(Phase))
             __syncthreads();
         if constexpr (rnn_phases[Phase].row_count > 0)
-            rnn_multiply<Phase>(self,
-                                self.shared + rnn_operand_at(Phase) +
-                                    parity * rnn_operand_stride(Phase),
-                                product);
+            rnn_multiply<Phase>(
+                self, self.shared + rnn_operand_at(Phase) + parity * rnn_operand_stride(Phase),
+                product);
         float carries_out[RNN_SOME(RNN_CARRIES)];
 #pragma unroll
         for (int i = 0; i < RNN_SOME(RNN_CARRIES); i++)
@@ -377,12 +377,13 @@ constexpr __device__ int rnn_scaled_size()
     return size;
 }
 
-/// The row's steps, and the first times of its order.
+/// The row's steps, the first times of its order, and the first copies of W*x, once that is there.
 RNN_INLINE void rnn_begin_row(const RnnRun &run, RnnThread &self)
 {
     self.steps = (int)run.timesteps;
     self.last = self.steps - 1;
     self.time = self.ahead = 0;
+    rnn_grid_wait();
     if (run.order) {
         self.steps = run.rows[blockIdx.x].steps;
         self.last = run.rows[blockIdx.x].last;
@@ -409,7 +410,6 @@ RNN_INLINE void rnn_begin(const RnnRun &run, RnnThread &self)
     self.shared = (float *)rnn_shared;
     self.unit = threadIdx.x / RNN_LANES;
     self.lane = threadIdx.x % RNN_LANES;
-    rnn_begin_row(run, self);
 #pragma unroll
     for (int i = 0; i < rnn_held; i++)
         self.weights[i] = rnn_load_once(run.weights + i * RNN_THREADS + threadIdx.x);
@@ -433,6 +433,7 @@ RNN_INLINE void rnn_begin(const RnnRun &run, RnnThread &self)
     for (int i = rnn_operand_at(0) + threadIdx.x; i < rnn_operand_at(RNN_PHASE_COUNT);
          i += RNN_THREADS)
         self.shared[i] = 0.0f;
+    rnn_begin_row(run, self);
     __syncthreads();
     rnn_publish_initial<0>(self);
 }

@@ -33,6 +33,7 @@
 #define RNN_TILED_PRODUCT_CUH
 
 #include "cuda/prim/bulk.cuh"
+#include "cuda/prim/early.cuh"
 #include "cuda/prim/wgmma.cuh"
 #include "cuda/product.cuh"
 

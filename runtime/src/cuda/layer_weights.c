@@ -1,6 +1,8 @@
 /* The device memory that generated variants share: see layer_weights.h. */
 #include "layer_weights.h"
 
+#include "launch.h"
+
 #include <string.h>
 
 enum { OUT_OF_MEMORY = 2 };
@@ -92,6 +94,13 @@ rnnc_status rnnc_layer_weights_open(const rnnc_cuda_layer_options *options,
         status = rnnc_layer_weights_alloc(
             weights, rows * weights->input_stride * (int64_t)sizeof(float), &weights->input);
     return status;
+}
+
+void rnnc_layer_weights_begin_early(rnnc_layer_weights *weights, CUfunction run)
+{
+    // Without a product, what is in front on the stream may be what the recurrence starts from.
+    weights->begins_early =
+        weights->product.columns > 0 && rnnc_cuda_waits(weights->options.cuda, run);
 }
 
 void rnnc_layer_weights_close(rnnc_layer_weights *weights)

@@ -14,6 +14,7 @@ typedef struct {
     CUdeviceptr input;                           ///< W*x: [B, T, input_stride] float32
     int64_t input_stride;                        ///< gates*H, up to a multiple of 4
     CUdeviceptr bias, recurrent_bias, parameter; ///< 0: the layer has none
+    bool begins_early; ///< the recurrence is launched to begin while W*x still runs
 } rnnc_layer_weights;
 
 /* Allocates everything and finds rnn_convert, rnn_input and rnn_input_few in the layer's image.
@@ -21,6 +22,9 @@ typedef struct {
 rnnc_status rnnc_layer_weights_open(const rnnc_cuda_layer_options *options,
                                     rnnc_layer_weights *weights);
 void rnnc_layer_weights_close(rnnc_layer_weights *weights);
+
+/* Lets launches of `run`, the kernel after W*x, begin early where its code waits for W*x. */
+void rnnc_layer_weights_begin_early(rnnc_layer_weights *weights, CUfunction run);
 
 /* Uploads W, b, rb and p. Synchronises. */
 rnnc_status rnnc_layer_weights_set(rnnc_layer_weights *weights,

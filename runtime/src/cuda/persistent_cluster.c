@@ -2,6 +2,7 @@
  * thread-block clusters as the batch needs and the GPU runs at once
  * (templates/cuda/persistent_cluster.cu). */
 #include "../memory.h"
+#include "launch.h"
 #include "layer_weights.h"
 #include "packing.h"
 #include "sequence.h"
@@ -37,12 +38,12 @@ static void destroy(void *memory)
     rnnc_memory_free(state);
 }
 
-/// A launch of `clusters`; the result points to `attribute`.
+/// A launch of `clusters`; the result points to `attributes`, of which it has the first.
 static CUlaunchConfig launch_of(const rnnc_cuda_layer_options *options, CUstream stream,
-                                int64_t clusters, CUlaunchAttribute *attribute)
+                                int64_t clusters, CUlaunchAttribute attributes[2])
 {
     const rnnc_variant_desc *variant = options->variant;
-    *attribute =
+    attributes[0] =
         (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
                             .value.clusterDim = {.x = (unsigned)variant->ctas, .y = 1, .z = 1}};
     return (CUlaunchConfig){.gridDimX = (unsigned)(clusters * variant->ctas),
@@ -53,7 +54,7 @@ static CUlaunchConfig launch_of(const rnnc_cuda_layer_options *options, CUstream
                             .blockDimZ = 1,
                             .sharedMemBytes = (unsigned)variant->shared_bytes,
                             .hStream = stream,
-                            .attrs = attribute,
+                            .attrs = attributes,
                             .numAttrs = 1};
 }
 
@@ -68,8 +69,8 @@ static rnnc_status find_kernels(ClusterState *state, const rnnc_cuda_layer_optio
         return rnnc_error_set(options->error, RNNC_DEVICE_ERROR,
                               "layer %s: the image of %s lacks its kernels", options->layer->name,
                               variant->name);
-    CUlaunchAttribute attribute;
-    const CUlaunchConfig launch = launch_of(options, options->stream, 1, &attribute);
+    CUlaunchAttribute attributes[2];
+    const CUlaunchConfig launch = launch_of(options, options->stream, 1, attributes);
     CUresult result = cuda->cuFuncSetAttribute(
         state->run, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)variant->shared_bytes);
     if (!result)
@@ -97,6 +98,8 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
     if (status == RNNC_OK)
         status = rnnc_layer_weights_alloc(&state->weights, options->variant->packed_bytes,
                                           &state->packed);
+    if (status == RNNC_OK)
+        rnnc_layer_weights_begin_early(&state->weights, state->run);
     if (status == RNNC_OK)
         *out_state = state;
     else
@@ -156,9 +159,10 @@ static rnnc_status run(void *memory, const rnnc_layer_call *call)
     for (int32_t i = 0; i < options->layer->state_count; i++)
         run_arguments.states[i] = call->states[i];
     void *arguments[] = {&run_arguments};
-    CUlaunchAttribute attribute;
-    const CUlaunchConfig launch =
-        launch_of(options, (CUstream)call->stream, clusters_of(state, call->batch), &attribute);
+    CUlaunchAttribute attributes[2] = {{0}, rnnc_cuda_early()};
+    CUlaunchConfig launch =
+        launch_of(options, (CUstream)call->stream, clusters_of(state, call->batch), attributes);
+    launch.numAttrs += weights->begins_early;
     return rnnc_layer_weights_check(
         weights, options->cuda->cuLaunchKernelEx(&launch, state->run, arguments, NULL),
         "starting the recurrence");

@@ -1,6 +1,8 @@
 /* Products: see product.h. */
 #include "product.h"
 
+#include "launch.h"
+
 enum { THREADS = 256, BLOCKS_MAX = 4096, VECTOR_BYTES = 16 };
 enum { SM_COUNT = 132 }; ///< of a large GPU
 
@@ -187,10 +189,18 @@ CUresult rnnc_cuda_product_run(const rnnc_cuda_product *product, CUstream stream
                      (int)product->depth};
     const CUresult result = launch_tiling(product, stream, &tiling);
     call.x = (const void *)(uintptr_t)product->blocks;
-    return result ? result
-                  : product->cuda->cuLaunchKernel(
-                        function, down * across, 1, 1, threads_of(product, tile), 1, 1,
-                        shared_bytes(product, tile), stream, arguments, NULL);
+    CUlaunchAttribute early = rnnc_cuda_early(); // what has rnn_tile is of sm_90a, and waits
+    const CUlaunchConfig launch = {.gridDimX = down * across,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = threads_of(product, tile),
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .sharedMemBytes = shared_bytes(product, tile),
+                                   .hStream = stream,
+                                   .attrs = &early,
+                                   .numAttrs = 1};
+    return result ? result : product->cuda->cuLaunchKernelEx(&launch, function, arguments, NULL);
 }
 
 CUresult rnnc_cuda_convert(const rnnc_cuda_driver *cuda, CUstream stream, CUfunction convert,

@@ -1,6 +1,7 @@
 /* Variants unrolled and persistent_cta, host side: W*x, then one launch for all steps
  * with a CTA a batch row (templates/cuda/recurrence.cuh). */
 #include "../memory.h"
+#include "launch.h"
 #include "layer_weights.h"
 #include "packing.h"
 
@@ -79,6 +80,8 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
         status = rnnc_layer_weights_alloc(&state->weights, options->variant->packed_bytes,
                                           &state->packed);
     if (status == RNNC_OK)
+        rnnc_layer_weights_begin_early(&state->weights, state->run);
+    if (status == RNNC_OK)
         *out_state = state;
     else
         destroy(state);
@@ -119,11 +122,19 @@ static rnnc_status run(void *memory, const rnnc_layer_call *call)
     for (int32_t i = 0; i < options->layer->state_count; i++)
         run_arguments.states[i] = call->states[i];
     void *arguments[] = {&run_arguments};
+    CUlaunchAttribute early = rnnc_cuda_early();
+    const CUlaunchConfig launch = {.gridDimX = (unsigned)call->batch,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = (unsigned)options->variant->threads,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .sharedMemBytes = (unsigned)options->variant->shared_bytes,
+                                   .hStream = (CUstream)call->stream,
+                                   .attrs = &early,
+                                   .numAttrs = weights->begins_early};
     return rnnc_layer_weights_check(
-        weights,
-        options->cuda->cuLaunchKernel(
-            state->run, (unsigned)call->batch, 1, 1, (unsigned)options->variant->threads, 1, 1,
-            (unsigned)options->variant->shared_bytes, (CUstream)call->stream, arguments, NULL),
+        weights, options->cuda->cuLaunchKernelEx(&launch, state->run, arguments, NULL),
         "starting the recurrence");
 }
 

@@ -62,18 +62,6 @@ static __device__ __forceinline__ void rnn_copy_bulk(unsigned shared, const void
                  : "memory");
 }
 
-/// Lets the next kernel of the stream begin, where it was launched to begin early; what this one
-/// writes is there after that one's rnn_grid_wait.
-static __device__ __forceinline__ void rnn_grid_launch_next()
-{
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-/// Waits for the kernels before, where this one was launched to begin early.
-static __device__ __forceinline__ void rnn_grid_wait()
-{
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-
 /// A barrier of `threads` threads of the CTA; __syncthreads is number 0.
 static __device__ __forceinline__ void rnn_sync_some(int number, int threads)
 {
