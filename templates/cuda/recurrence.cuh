@@ -28,6 +28,7 @@
 #include "cuda/cell.cuh"
 #include "cuda/prim/async.cuh"
 #include "cuda/prim/early.cuh"
+#include "cuda/prim/shared.cuh"
 
 #ifndef RNN_THREADS
 #define RNN_THREADS 256
@@ -101,10 +102,11 @@ struct RnnThread {
     float bias[RNN_SOME(RNN_BIASES)], recurrent_bias[RNN_SOME(RNN_RECURRENT_BIASES)];
     float parameter[RNN_SOME(RNN_PARAMETERS)];
     float state[RNN_SOME(RNN_STATES)];
-    float *shared;
-    float scale; ///< of this unit's value in R's operands
+    unsigned shared; ///< where the CTA's shared memory begins
+    float scale;     ///< of this unit's value in R's operands
     int unit, lane, steps, last;
     int time, ahead; ///< with an order: times of this step and of the next to be fetched
+    float *y;        ///< where this step's output goes
 };
 
 /// Where value `unit` of the operand of phase Reader lies in a buffer of it.
@@ -125,9 +127,16 @@ template <int Reader> RNN_INLINE float rnn_operand_of(const RnnThread &self, flo
     return rnn_round(value);
 }
 
+/// Where chunk i lies, of those that no register holds.
+RNN_INLINE unsigned rnn_rest_at(const RnnThread &self, int i)
+{
+    return self.shared + rnn_operand_at(RNN_PHASE_COUNT) * 4 +
+           ((i - rnn_held) * RNN_THREADS + threadIdx.x) * sizeof(rnn_chunk);
+}
+
 /// acc[gate] = this phase's rows of the matrix times its operand, summed over the lanes.
 template <int Phase>
-RNN_INLINE void rnn_multiply(const RnnThread &self, const float *operand, float *product)
+RNN_INLINE void rnn_multiply(const RnnThread &self, unsigned operand, float *product)
 {
     constexpr int gates = rnn_phases[Phase].row_count, chunks = rnn_chunks(Phase);
     constexpr int first = rnn_first_chunk(Phase);
@@ -136,19 +145,20 @@ RNN_INLINE void rnn_multiply(const RnnThread &self, const float *operand, float 
     if constexpr (rnn_phases[Phase].heads > 1) {
         constexpr int units = rnn_phases[Phase].size / rnn_phases[Phase].heads;
         const int head = self.unit / units;
-        operand += (head < rnn_phases[Phase].heads ? head : 0) * rnn_head_stride(Phase);
+        operand += (head < rnn_phases[Phase].heads ? head : 0) * rnn_head_stride(Phase) * 4;
     }
-    const rnn_chunk *rest =
-        (const rnn_chunk *)(self.shared + rnn_operand_at(RNN_PHASE_COUNT)) + threadIdx.x;
+    operand += self.lane * 16;
 #pragma unroll
     for (int j = 0; j < chunks; j++) {
-        const float4 h = *(const float4 *)(operand + (j * RNN_LANES + self.lane) * 4);
+        float4 h;
+        rnn_shared_load(h, operand + j * RNN_LANES * 16);
 #pragma unroll
         for (int g = 0; g < gates; g++) {
             const int i = first + j * gates + g;
-            const float4 w =
-                rnn_chunk_weights(i < rnn_held ? self.weights[i < rnn_held ? i : 0]
-                                               : rest[(long long)(i - rnn_held) * RNN_THREADS]);
+            rnn_chunk chunk = self.weights[i < rnn_held ? i : 0];
+            if (i >= rnn_held)
+                rnn_shared_load(chunk, rnn_rest_at(self, i));
+            const float4 w = rnn_chunk_weights(chunk);
             sums[g][0] = fmaf(w.x, h.x, sums[g][0]);
             sums[g][1 % parts] = fmaf(w.y, h.y, sums[g][1 % parts]);
             sums[g][2 % parts] = fmaf(w.z, h.z, sums[g][2 % parts]);
@@ -178,13 +188,15 @@ RNN_INLINE void rnn_publish(const RnnThread &self, const float *states, const fl
     if constexpr (Reader < RNN_PHASE_COUNT) {
         if constexpr (rnn_feeds(Phase, Reader)) {
             constexpr RnnPhase reader = rnn_phases[Reader];
-            float *to =
-                self.shared + rnn_operand_at(Reader) +
-                (reader.operand_is_state ? parity ^ 1 : parity) * rnn_operand_stride(Reader);
+            const int buffer = reader.operand_is_state ? parity ^ 1 : parity;
             const float value =
                 reader.operand_is_state ? states[reader.operand] : carries[reader.operand];
             if (self.lane == 0 && self.unit < reader.operand_size)
-                to[rnn_operand_index<Reader>(self.unit)] = rnn_operand_of<Reader>(self, value);
+                rnn_shared_store(self.shared +
+                                     (rnn_operand_at(Reader) + buffer * rnn_operand_stride(Reader) +
+                                      rnn_operand_index<Reader>(self.unit)) *
+                                         4,
+                                 rnn_operand_of<Reader>(self, value));
         }
         rnn_publish<Phase, Reader + 1>(self, states, carries, parity);
     }
@@ -246,10 +258,54 @@ RNN_INLINE void rnn_normalise(bool counts, const float *member, float *statistic
 }
 #endif
 
+/// The time of step s < self.steps of this CTA's row, from the order.
+RNN_INLINE int rnn_ordered_time(const RnnRun &run, int s)
+{
+    return __ldg(run.order + (blockIdx.x * run.timesteps + s));
+}
+
+/// The time of step s without an order.
+RNN_INLINE int rnn_plain_time(const RnnRun &run, int s)
+{
+    return RNN_REVERSED ? (int)run.timesteps - 1 - s : s;
+}
+
+/// Starts the copy of step s's W*x, at its time, into its slot; an empty group beyond the end.
+RNN_INLINE void rnn_fetch(const RnnRun &run, const RnnThread &self, int s, int time)
+{
+    const float *from = run.input + (blockIdx.x * run.timesteps + time) * RNN_INPUT_STRIDE;
+    const unsigned to = self.shared + (s & (RNN_RING - 1)) * RNN_INPUT_STRIDE * 4;
+#pragma unroll
+    for (int part = 0; part < RNN_INPUT_STRIDE; part += 4 * RNN_THREADS) {
+        const int i = part + 4 * (int)threadIdx.x;
+        rnn_copy16_if(to + i * 4, from + i, s < self.steps && i < RNN_INPUT_STRIDE);
+    }
+    rnn_copy_commit();
+}
+
+/// What a step does for its output and for later steps, while its product is summed: the place of
+/// its output, and the copy into the slot that the step before has left.
+RNN_INLINE void rnn_look_ahead(const RnnRun &run, RnnThread &self, int s)
+{
+    int time = rnn_plain_time(run, s), ahead = rnn_plain_time(run, s + RNN_RING - 1);
+    if (run.order) {
+        time = self.time;
+        ahead = self.ahead;
+        self.time = s + 1 < self.steps ? rnn_ordered_time(run, s + 1) : 0;
+        self.ahead = s + RNN_RING < self.steps ? rnn_ordered_time(run, s + RNN_RING) : 0;
+    }
+    rnn_fetch(run, self, s + RNN_RING - 1, ahead);
+    if (RNN_SEQUENCE_OUT) {
+        const int position = RNN_GO_BACKWARDS ? self.last - time : time;
+        self.y = run.y + blockIdx.x * run.y_row_stride + position * run.y_step_stride + self.unit;
+        asm volatile("" : "+l"(self.y)); // here, and not where the barrier waits for it
+    }
+}
+
 /// Phases Phase, Phase + 1, ... of one step.
 template <int Phase>
-RNN_INLINE void rnn_run_phases(const RnnThread &self, const float *input, float *carries,
-                               float *next, int parity)
+RNN_INLINE void rnn_run_phases(const RnnRun &run, RnnThread &self, int s, const float *input,
+                               float *carries, float *next, int parity)
 {
     if constexpr (Phase < RNN_PHASE_COUNT) {
         float product[RNN_GATES_MAX] = {};
@@ -257,8 +313,11 @@ RNN_INLINE void rnn_run_phases(const RnnThread &self, const float *input, float 
             __syncthreads();
         if constexpr (rnn_phases[Phase].row_count > 0)
             rnn_multiply<Phase>(
-                self, self.shared + rnn_operand_at(Phase) + parity * rnn_operand_stride(Phase),
+                self,
+                self.shared + (rnn_operand_at(Phase) + parity * rnn_operand_stride(Phase)) * 4,
                 product);
+        if constexpr (Phase == 0)
+            rnn_look_ahead(run, self, s);
         float carries_out[RNN_SOME(RNN_CARRIES)];
 #pragma unroll
         for (int i = 0; i < RNN_SOME(RNN_CARRIES); i++)
@@ -279,45 +338,8 @@ RNN_INLINE void rnn_run_phases(const RnnThread &self, const float *input, float 
         for (int i = 0; i < RNN_SOME(RNN_CARRIES); i++)
             carries[i] = carries_out[i];
         rnn_publish<Phase, 0>(self, next, carries, parity);
-        rnn_run_phases<Phase + 1>(self, input, carries, next, parity);
+        rnn_run_phases<Phase + 1>(run, self, s, input, carries, next, parity);
     }
-}
-
-/// The time of step s < self.steps of this CTA's row, from the order.
-RNN_INLINE int rnn_ordered_time(const RnnRun &run, int s)
-{
-    return __ldg(run.order + (blockIdx.x * run.timesteps + s));
-}
-
-/// The time of step s without an order.
-RNN_INLINE int rnn_plain_time(const RnnRun &run, int s)
-{
-    return RNN_REVERSED ? (int)run.timesteps - 1 - s : s;
-}
-
-/// Starts the copy of step s's W*x, at its time, into its slot; an empty group beyond the end.
-RNN_INLINE void rnn_fetch(const RnnRun &run, const RnnThread &self, int s, int time)
-{
-    if (s < self.steps) {
-        const float *from = run.input + (blockIdx.x * run.timesteps + time) * RNN_INPUT_STRIDE;
-        float *to = self.shared + (s & (RNN_RING - 1)) * RNN_INPUT_STRIDE;
-#pragma unroll
-        for (int part = 0; part < RNN_INPUT_STRIDE; part += 4 * RNN_THREADS) {
-            const int i = part + 4 * (int)threadIdx.x;
-            if (i < RNN_INPUT_STRIDE)
-                rnn_copy16(to + i, from + i);
-        }
-    }
-    rnn_copy_commit();
-}
-
-/// Writes output `unit` of a step taken at `time`.
-RNN_INLINE void rnn_write(const RnnRun &run, const RnnThread &self, int time)
-{
-    const int position = RNN_GO_BACKWARDS ? self.last - time : time;
-    if (self.lane == 0 && self.unit < RNN_OUTPUTS)
-        run.y[blockIdx.x * run.y_row_stride + position * run.y_step_stride + self.unit] =
-            self.state[0];
 }
 
 /// One step. `slot` is s modulo RNN_RING, a constant where the loop is unrolled by its multiples.
@@ -332,26 +354,19 @@ RNN_INLINE void rnn_step(const RnnRun &run, RnnThread &self, int s, int slot)
     const int column = self.unit < RNN_UNITS ? self.unit : 0;
 #pragma unroll
     for (int g = 0; g < RNN_GATES; g++)
-        input[g] = self.shared[slot * RNN_INPUT_STRIDE + g * RNN_UNITS + column];
-    int time = rnn_plain_time(run, s), ahead = rnn_plain_time(run, s + RNN_RING - 1);
-    if (run.order) {
-        time = self.time;
-        ahead = self.ahead;
-        self.time = s + 1 < self.steps ? rnn_ordered_time(run, s + 1) : 0;
-        self.ahead = s + RNN_RING < self.steps ? rnn_ordered_time(run, s + RNN_RING) : 0;
-    }
-    rnn_fetch(run, self, s + RNN_RING - 1, ahead);
+        rnn_shared_load(input[g],
+                        self.shared + (slot * RNN_INPUT_STRIDE + g * RNN_UNITS + column) * 4);
 
     float carries[RNN_SOME(RNN_CARRIES)] = {}, next[RNN_SOME(RNN_STATES)];
 #pragma unroll
     for (int i = 0; i < RNN_STATES; i++)
         next[i] = self.state[i];
-    rnn_run_phases<0>(self, input, carries, next, slot & 1);
+    rnn_run_phases<0>(run, self, s, input, carries, next, slot & 1);
 #pragma unroll
     for (int i = 0; i < RNN_STATES; i++)
         self.state[i] = next[i];
-    if (RNN_SEQUENCE_OUT)
-        rnn_write(run, self, time);
+    if (RNN_SEQUENCE_OUT && self.lane == 0 && self.unit < RNN_OUTPUTS)
+        __stwb(self.y, self.state[0]);
 }
 
 /// Puts the initial operands into the buffers that step 0 reads.
@@ -361,8 +376,10 @@ template <int Reader> RNN_INLINE void rnn_publish_initial(const RnnThread &self)
         constexpr RnnPhase reader = rnn_phases[Reader];
         if constexpr (reader.row_count > 0 && reader.operand_is_state)
             if (self.lane == 0 && self.unit < reader.operand_size)
-                self.shared[rnn_operand_at(Reader) + rnn_operand_index<Reader>(self.unit)] =
-                    rnn_operand_of<Reader>(self, self.state[reader.operand]);
+                rnn_shared_store(
+                    self.shared +
+                        (rnn_operand_at(Reader) + rnn_operand_index<Reader>(self.unit)) * 4,
+                    rnn_operand_of<Reader>(self, self.state[reader.operand]));
         rnn_publish_initial<Reader + 1>(self);
     }
 }
@@ -407,15 +424,15 @@ RNN_INLINE void rnn_begin_row(const RnnRun &run, RnnThread &self)
 RNN_INLINE void rnn_begin(const RnnRun &run, RnnThread &self)
 {
     extern __shared__ float4 rnn_shared[];
-    self.shared = (float *)rnn_shared;
+    self.shared = rnn_shared_address(rnn_shared);
+    rnn_keep(self.shared);
     self.unit = threadIdx.x / RNN_LANES;
     self.lane = threadIdx.x % RNN_LANES;
 #pragma unroll
     for (int i = 0; i < rnn_held; i++)
         self.weights[i] = rnn_load_once(run.weights + i * RNN_THREADS + threadIdx.x);
-    rnn_chunk *rest = (rnn_chunk *)(self.shared + rnn_operand_at(RNN_PHASE_COUNT)) + threadIdx.x;
     for (int i = rnn_held; i < rnn_chunk_count; i++)
-        rest[(i - rnn_held) * RNN_THREADS] = run.weights[i * RNN_THREADS + threadIdx.x];
+        rnn_shared_store(rnn_rest_at(self, i), run.weights[i * RNN_THREADS + threadIdx.x]);
     const bool owns = self.unit < RNN_UNITS;
     for (int g = 0; g < RNN_SOME(RNN_BIASES); g++)
         self.bias[g] = owns && run.bias ? run.bias[g * RNN_UNITS + self.unit] : 0.0f;
@@ -432,7 +449,7 @@ RNN_INLINE void rnn_begin(const RnnRun &run, RnnThread &self)
     }
     for (int i = rnn_operand_at(0) + threadIdx.x; i < rnn_operand_at(RNN_PHASE_COUNT);
          i += RNN_THREADS)
-        self.shared[i] = 0.0f;
+        rnn_shared_store(self.shared + i * 4, 0.0f);
     rnn_begin_row(run, self);
     __syncthreads();
     rnn_publish_initial<0>(self);

@@ -10,6 +10,15 @@ static __device__ __forceinline__ void rnn_copy16(void *shared, const void *glob
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
 }
 
+/// Starts a copy of 16 bytes to a shared address where `wanted` is true, without a branch.
+static __device__ __forceinline__ void rnn_copy16_if(unsigned to, const void *global, bool wanted)
+{
+    asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.s32 p, %2, 0;\n\t"
+                 "@p cp.async.cg.shared.global [%0], [%1], 16;\n\t}" ::"r"(to),
+                 "l"(global), "r"((int)wanted)
+                 : "memory");
+}
+
 /// Starts a copy of 16 bytes, or of none where `wanted` is false: zeros arrive then, and `global`
 /// is any valid address.
 static __device__ __forceinline__ void rnn_copy16_or_zero(void *shared, const void *global,
@@ -76,6 +85,10 @@ static __device__ __forceinline__ void rnn_keep(float4 &v)
 static __device__ __forceinline__ void rnn_keep(uint4 &v)
 {
     asm volatile("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w));
+}
+static __device__ __forceinline__ void rnn_keep(unsigned &v)
+{
+    asm volatile("" : "+r"(v));
 }
 static __device__ __forceinline__ void rnn_keep(uint2 &v)
 {

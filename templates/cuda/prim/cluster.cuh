@@ -4,6 +4,8 @@
 #ifndef RNN_PRIM_CLUSTER_CUH
 #define RNN_PRIM_CLUSTER_CUH
 
+#include "cuda/prim/shared.cuh"
+
 /// This CTA's place in its cluster.
 static __device__ __forceinline__ int rnn_cluster_rank()
 {
@@ -18,12 +20,6 @@ static __device__ __forceinline__ void rnn_cluster_sync()
     asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                  "barrier.cluster.wait.acquire.aligned;" ::
                      : "memory");
-}
-
-/// The address of a variable in this CTA's shared memory.
-static __device__ __forceinline__ unsigned rnn_shared_address(const void *shared)
-{
-    return (unsigned)__cvta_generic_to_shared(shared);
 }
 
 /// Where CTA `rank` of the cluster has what lies at `shared` here. Stays where it is written.
