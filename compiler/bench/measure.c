@@ -113,7 +113,8 @@ static const char *planner_reason(const Measurement *measurement, const char *na
                                      .precision = model->spec->precision,
                                      .batch = measurement->input.batch,
                                      .timesteps = measurement->input.timesteps,
-                                     .unroll = -1};
+                                     .unroll = -1,
+                                     .at_once = 1};
         if (layer->kind != LAYER_CELL || !context.device)
             continue;
         variant->check(measurement->arena, &context, &reasons);

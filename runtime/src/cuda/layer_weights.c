@@ -98,9 +98,15 @@ rnnc_status rnnc_layer_weights_open(const rnnc_cuda_layer_options *options,
 
 void rnnc_layer_weights_begin_early(rnnc_layer_weights *weights, CUfunction run)
 {
+    const rnnc_cuda_driver *cuda = weights->options.cuda;
+    const rnnc_variant_desc *variant = weights->options.variant;
+    int ctas = 0;
     // Without a product, what is in front on the stream may be what the recurrence starts from.
-    weights->begins_early =
-        weights->product.columns > 0 && rnnc_cuda_waits(weights->options.cuda, run);
+    // While W*x has most of the SMs, CTAs of which two fit an SM would share the few that are free.
+    weights->begins_early = weights->product.columns > 0 && rnnc_cuda_waits(cuda, run) &&
+                            !cuda->cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                                &ctas, run, variant->threads, (size_t)variant->shared_bytes) &&
+                            ctas == 1;
 }
 
 void rnnc_layer_weights_close(rnnc_layer_weights *weights)

@@ -23,7 +23,8 @@ rnnc_status rnnc_layer_weights_open(const rnnc_cuda_layer_options *options,
                                     rnnc_layer_weights *weights);
 void rnnc_layer_weights_close(rnnc_layer_weights *weights);
 
-/* Lets launches of `run`, the kernel after W*x, begin early where its code waits for W*x. */
+/* Lets launches of `run`, the kernel after W*x, begin early where its code waits for W*x and an
+ * SM holds one of its CTAs. */
 void rnnc_layer_weights_begin_early(rnnc_layer_weights *weights, CUfunction run);
 
 /* Uploads W, b, rb and p. Synchronises. */
