@@ -93,6 +93,7 @@ int cli_explain(CliCall *call);
 int cli_explain_model(CliCall *call); ///< `rnnc explain model.yaml`; called by cli_explain
 int cli_run(CliCall *call);
 int cli_verify(CliCall *call);
+int cli_generate(CliCall *call);
 int cli_inspect(CliCall *call);
 int cli_bench(CliCall *call);
 int cli_import(CliCall *call);

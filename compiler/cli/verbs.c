@@ -47,6 +47,27 @@ static const CliOption verify_options[] = {
     {0},
 };
 
+static const CliOption generate_options[] = {
+    {"prompt", 'p', true, "TEXT", "what the text begins with; several: a text for each"},
+    {"prompt-file", 0, false, "FILE", "a prompt from a file"},
+    {"length", 'n', false, "N", "tokens to draw (default: 500)"},
+    {"vocab", 0, false, "FILE", "UTF-8 characters in token order (default: tokens are bytes)"},
+    {"temperature", 0, false, "X", "logits are divided by it (default: 1)"},
+    {"top-k", 0, false, "K", "draw from the K likeliest tokens"},
+    {"top-p", 0, false, "P", "draw from the fewest tokens that are together P probable"},
+    {"greedy", 0, false, NULL, "take the likeliest token, draw nothing"},
+    {"seed", 0, false, "N", "seed of the first text, 1 more for each further (default: 0)"},
+    {"streams", 0, false, "N", "texts from each prompt (default: 1)"},
+    {"ban", 0, false, "TEXT", "characters that are never drawn"},
+    {"stop", 0, false, "TEXT", "characters that end a text"},
+    {"state", 0, false, "FILE.npz", "start from these states, named <layer>/h, ..."},
+    {"state-out", 0, false, "FILE.npz", "write the states after the last token"},
+    {"first-draw", 0, false, "N", "tokens that were drawn before, where a text goes on"},
+    {"device", 0, false, "cpu|cuda:N", "where to run (default: a GPU if there is one)"},
+    {"variant", 0, false, "NAME", "run this variant in every cell layer"},
+    {0},
+};
+
 static const CliOption inspect_options[] = {
     {"json", 0, false, NULL, "print the module's descriptor as JSON"},
     {0},
@@ -104,6 +125,12 @@ const CliVerb cli_verbs[] = {
      "  rnnc run model.so --in x=x.npy --out enc/h=h.npy --state s.npz --state-out s.npz\n"
      "  rnnc run model.so --in x=x.npy --lengths lengths.npy --out y/fw=f.npy --out y/bw=b.npy\n",
      run_options, 1, 1, cli_run},
+    {"generate", "MODEL.so|MODEL.yaml", "make a text, token by token",
+     "  rnnc generate model.so --vocab characters.txt --prompt 'ROMEO:' -n 1000\n"
+     "  rnnc generate model.yaml --prompt 'ab' --temperature 0.7 --top-k 20 --seed 7\n"
+     "  rnnc generate model.so --prompt 'ab' --state-out s.npz\n"
+     "  rnnc generate model.so --state s.npz --first-draw 500 --streams 4\n",
+     generate_options, 1, 1, cli_generate},
     {"verify", "MODEL.so", "compare a module's outputs with expected values, or run its self-test",
      "  rnnc verify model.so\n"
      "  rnnc verify model.so --in x=x.npy --expect y=y.npy --rtol 1e-4 --atol 1e-6\n"

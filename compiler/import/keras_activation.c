@@ -1,6 +1,6 @@
 // Keras' activations: names, which stand for other functions in version 2 than in 3, and the layers
 // that are activations.
-#include "import/keras_cell.h"
+#include "import/keras_file.h"
 
 #include <string.h>
 
@@ -122,11 +122,8 @@ const char *keras_activation(const KerasFile *file, const KerasLayer *layer, con
         name = class_name;
         if (class_name && text_equal(class_name, "function"))
             name = json_is_string(config) ? json_string_value(config) : class_name;
-        else if (class_name && json_is_object(config)) {
-            if (!keras_check_keys(file, layer, config, KERAS_ACTIVATION_WORDS))
-                return NULL;
+        else if (class_name && json_is_object(config))
             found = keras_activation_layer(file, class_name, config);
-        }
     }
     if (!found && name)
         found = find(file, name);

@@ -1,8 +1,6 @@
 // Recurrent layers of Keras: see keras_cell.h.
 #include "import/keras_cell.h"
 
-#include <float.h>
-#include <math.h>
 #include <string.h>
 
 /// A class with the cell that a spec names; `is_cudnn`: without options, always reset after.
@@ -62,8 +60,6 @@ bool keras_check_keys(const KerasFile *file, const KerasLayer *layer, const json
         if (!is_in(ignored, key) && !is_in(words, key) && !json_is_null(value) &&
             !json_is_false(value))
             return keras_refuse(file, layer, NULL, "its option '%s' has no counterpart", key);
-        if (json_is_real(value) && fabs(json_real_value(value)) > FLT_MAX)
-            return keras_refuse(file, layer, NULL, "its '%s' is beyond float32", key);
     }
     return true;
 }
@@ -83,7 +79,7 @@ double keras_rate(const KerasFile *file, const KerasLayer *layer, const json_t *
 {
     const json_t *value = json_object_get(config, key);
     const double rate = json_number_value(value);
-    if (!value || (json_is_number(value) && rate >= 0 && (float)rate < 1))
+    if (!value || (json_is_number(value) && rate >= 0 && rate < 1))
         return rate;
     keras_refuse(file, layer, NULL, "its '%s' is no rate from 0 to below 1", key);
     return -1;
@@ -133,9 +129,6 @@ static bool read_sequence_keys(const KerasFile *file, const KerasLayer *layer, c
     if (is_set(config, "return_state") && part != KERAS_CELL)
         return keras_refuse(file, layer, "save a model whose only output is the layer's output",
                             "it gives the states of both directions");
-    if (out->is_stateful && !file->has_batch)
-        return keras_refuse(file, layer, "save a model whose input has a batch size",
-                            "it is stateful, and the file does not say for how many rows");
     if (out->return_sequences)
         set(out, "return_sequences", "true", NULL);
     if (is_set(config, "return_state") && file->output_count > 1)

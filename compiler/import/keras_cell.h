@@ -27,11 +27,8 @@ bool keras_is_cell(const char *class_name);
 bool keras_read_cell(KerasFile *file, const KerasLayer *layer, const char *class_name,
                      const json_t *config, KerasPart part, KerasCellLayer *out);
 
-/// Keys of layers that are activations.
-#define KERAS_ACTIVATION_WORDS "activation negative_slope alpha max_value threshold theta"
-
 /// Refuses keys of `config` that are neither in `words`, a list between blanks, nor without
-/// meaning for a result, and numbers beyond float32; null and false are never refused.
+/// meaning for a result; null and false are never refused.
 bool keras_check_keys(const KerasFile *file, const KerasLayer *layer, const json_t *config,
                       const char *words);
 

@@ -40,7 +40,6 @@ typedef struct {
     Imported *model;      ///< what is made
     ImportedLayer *last;  ///< the layer added last
     Text last_note, note; ///< remarks on it, and on the next
-    bool has_batch;       ///< the batch size is fixed
     int output_count;     ///< of the layer that is being taken
     int64_t width;        ///< of the values that the next layer reads; 0: not known yet
     const char **names;   ///< taken in the spec

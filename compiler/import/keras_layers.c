@@ -236,7 +236,8 @@ static bool take_activation(KerasFile *file, const KerasLayer *layer, const Kera
     const char *value = keras_activation_layer(file, layer->class_name, layer->config);
     if (!value)
         value = keras_activation(file, layer, json_object_get(layer->config, "activation"));
-    if (!value || !keras_check_keys(file, layer, layer->config, KERAS_ACTIVATION_WORDS))
+    if (!value || !keras_check_keys(file, layer, layer->config,
+                                    "activation negative_slope alpha max_value threshold theta"))
         return false;
     add(file, "activation", value, NULL);
     return true;
@@ -347,20 +348,14 @@ static const json_t *input_shape(const KerasModel *model)
     return json_is_array(shape) ? shape : model->input_shape;
 }
 
-/// Whether `size` is a number from 1 on, or null or absent for any.
-static bool is_size(const KerasFile *file, const KerasLayer *layer, const char *key,
-                    const json_t *size)
-{
-    const json_int_t value = json_integer_value(size);
-    return !size || json_is_null(size) || (value >= 1 && value <= INT32_MAX) ||
-           keras_refuse(file, layer, NULL, "the model's input has no '%s' from 1 on", key);
-}
-
 static void set_input(KerasFile *file, const char *key, const json_t *size)
 {
-    const long long value = json_integer_value(size);
-    imported_input(file->model, key, value ? arena_format(file->arena, "%lld", value) : "any",
-                   NULL);
+    if (json_is_integer(size))
+        imported_input(file->model, key,
+                       arena_format(file->arena, "%lld", (long long)json_integer_value(size)),
+                       NULL);
+    else
+        imported_input(file->model, key, "any", NULL);
 }
 
 /// The width of the input by the first layer that has weights.
@@ -393,24 +388,18 @@ static bool take_input(KerasFile *file, const KerasModel *model, int first)
                             "taken are [batch, timesteps, features] and, before an Embedding, "
                             "[batch, timesteps]",
                             "the model's input has %zu dimensions", json_array_size(shape));
-    const json_t *batch = json_array_get(shape, 0), *timesteps = json_array_get(shape, 1);
-    const json_t *features = json_array_get(shape, 2);
-    if (!is_size(file, layer, "batch", batch) || !is_size(file, layer, "timesteps", timesteps) ||
-        !is_size(file, layer, "features", features))
-        return false;
-    file->has_batch = json_is_integer(batch);
-    if (is_tokens)
-        file->width = keras_size(file, layer, layer->config, "input_dim");
-    else if (json_is_integer(features))
-        file->width = json_integer_value(features);
-    else
-        file->width = width_by_weights(file, model, first);
-    if (file->width == 0)
-        return false;
-    imported_input(file->model, is_tokens ? "tokens" : "features",
-                   arena_format(file->arena, "%lld", (long long)file->width), NULL);
-    set_input(file, "batch", batch);
-    set_input(file, "timesteps", timesteps);
+    const json_int_t features = json_integer_value(json_array_get(shape, 2));
+    if (is_tokens) {
+        set_input(file, "tokens", json_object_get(layer->config, "input_dim"));
+    } else {
+        file->width = features > 0 ? features : width_by_weights(file, model, first);
+        if (file->width == 0)
+            return false;
+        imported_input(file->model, "features",
+                       arena_format(file->arena, "%lld", (long long)file->width), NULL);
+    }
+    set_input(file, "batch", json_array_get(shape, 0));
+    set_input(file, "timesteps", json_array_get(shape, 1));
     return true;
 }
 

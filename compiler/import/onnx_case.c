@@ -15,24 +15,21 @@ typedef struct {
     Diags *diags;
     const OnnxModel *model;
     const char *folder;
-    const OnnxTensor *tensors; ///< by port
     int64_t T, B;
 } Case;
 
-static const OnnxTensor *tensor_of(const Case *on, const OnnxPort *port)
+static bool open_tensor(const Case *on, const OnnxPort *port, OnnxTensor *out)
 {
-    return &on->tensors[port - on->model->ports];
+    const char *path = arena_format(on->arena, "%s/%s_%d.pb", on->folder,
+                                    port->is_output ? "output" : "input", port->index);
+    return onnx_tensor_open(on->arena, on->diags, path, out);
 }
 
-/// The shape stands as it is in the file, before its axes are moved.
-static bool mismatch(const Case *on, const OnnxPort *port)
+static bool mismatch(const Case *on, const OnnxPort *port, const OnnxTensor *tensor)
 {
-    const OnnxTensor *tensor = tensor_of(on, port);
     diag_add(on->diags, DIAG_E0453, onnx_place(on->arena, on->folder),
-             "%s_%d.pb, %s %s, is not of the type or shape that '%s' has in the model",
-             port->is_output ? "output" : "input", port->index,
-             onnx_type_name(on->arena, (int)tensor->type),
-             npy_shape_text(on->arena, tensor->dims, tensor->dim_count), port->port);
+             "%s_%d.pb, %" PRId64 " elements, is not of the shape that '%s' has in the model",
+             port->is_output ? "output" : "input", port->index, tensor->elems, port->port);
     return false;
 }
 
@@ -47,9 +44,8 @@ static NpyArray array_of(const void *data, NpyType type, int dim_count, const in
 }
 
 /// NULL, with E0453, where an element is not an int32.
-static const int32_t *as_int32(const Case *on, const OnnxPort *port)
+static const int32_t *as_int32(const Case *on, const OnnxPort *port, const OnnxTensor *tensor)
 {
-    const OnnxTensor *tensor = tensor_of(on, port);
     int32_t *data = ARENA_ARRAY(on->arena, int32_t, tensor->elems + 1);
     for (int64_t i = 0; i < tensor->elems; i++) {
         data[i] = (int32_t)tensor->integers[i];
@@ -66,21 +62,23 @@ static const int32_t *as_int32(const Case *on, const OnnxPort *port)
 /// x has the layout of the file, so only its axes are counted.
 static bool take_x(Case *on, const OnnxPort *port, NpyArray *out)
 {
-    const OnnxTensor *tensor = tensor_of(on, port);
+    OnnxTensor tensor;
     int64_t F = 1;
     on->T = on->B = 1;
-    if ((int)strlen(on->model->x_order) != tensor->dim_count)
-        return mismatch(on, port);
-    for (int i = 0; i < tensor->dim_count; i++) {
+    if (!open_tensor(on, port, &tensor))
+        return false;
+    if ((int)strlen(on->model->x_order) != tensor.dim_count)
+        return mismatch(on, port, &tensor);
+    for (int i = 0; i < tensor.dim_count; i++) {
         const char letter = on->model->x_order[i];
-        *(letter == 'T' ? &on->T : letter == 'B' ? &on->B : &F) *= tensor->dims[i];
+        *(letter == 'T' ? &on->T : letter == 'B' ? &on->B : &F) *= tensor.dims[i];
     }
     const bool time_major = on->model->time_major;
     const int64_t dims[] = {time_major ? on->T : on->B, time_major ? on->B : on->T, F};
-    const int32_t *tokens = tensor->floats ? NULL : as_int32(on, port);
-    *out = tensor->floats ? array_of(tensor->floats, NPY_FLOAT32, 3, dims)
-                          : array_of(tokens, NPY_INT32, 2, dims);
-    return tensor->floats || tokens;
+    const int32_t *tokens = tensor.floats ? NULL : as_int32(on, port, &tensor);
+    *out = tensor.floats ? array_of(tensor.floats, NPY_FLOAT32, 3, dims)
+                         : array_of(tokens, NPY_INT32, 2, dims);
+    return tensor.floats || tokens;
 }
 
 /// How many steps apart two elements of the file are that differ by one in `letter`; 0: not there.
@@ -105,18 +103,20 @@ static bool has(const OnnxPort *port, char letter)
 /// Moves the file's elements to [outer, inner, D, F] or a state's [B, F].
 static bool take_floats(const Case *on, const OnnxPort *port, NpyArray *out)
 {
-    const OnnxTensor *tensor = tensor_of(on, port);
+    OnnxTensor tensor;
+    if (!open_tensor(on, port, &tensor))
+        return false;
     const bool is_state = strcmp(port->port, "y") != 0;
     const int64_t T = has(port, 'T') ? on->T : 1, D = has(port, 'D') ? port->directions : 1;
     const int64_t B = has(port, 'B') ? on->B : 1, F = port->features;
     int64_t known = 0, rows = 1;
-    if (__builtin_mul_overflow(T, D, &known) || __builtin_mul_overflow(known, B, &known) ||
-        __builtin_mul_overflow(known, F, &known) || known == 0 || !tensor->floats)
-        return mismatch(on, port);
+    if (__builtin_mul_overflow(T * D, B, &known) || __builtin_mul_overflow(known, F, &known) ||
+        known == 0 || !tensor.floats)
+        return mismatch(on, port, &tensor);
     if (has(port, 'S'))
-        rows = tensor->elems / known;
-    if (known * rows != tensor->elems || (has(port, 'S') && port->row >= rows) || B != on->B)
-        return mismatch(on, port);
+        rows = tensor.elems / known;
+    if (known * rows != tensor.elems || (has(port, 'S') && port->row >= rows) || B != on->B)
+        return mismatch(on, port, &tensor);
     const int64_t strides[] = {stride_of(on, port, 'T', rows), stride_of(on, port, 'B', rows),
                                stride_of(on, port, 'D', rows), stride_of(on, port, 'F', rows)};
     const int64_t base = !is_state        ? 0
@@ -129,8 +129,8 @@ static bool take_floats(const Case *on, const OnnxPort *port, NpyArray *out)
         const int64_t t = time_major ? i / B : i % T, b = time_major ? i % B : i / T;
         for (int64_t d = 0; d < D_used; d++)
             for (int64_t f = 0; f < F; f++)
-                *to++ = tensor->floats[base + t * strides[0] + b * strides[1] + d * strides[2] +
-                                       f * strides[3]];
+                *to++ = tensor.floats[base + t * strides[0] + b * strides[1] + d * strides[2] +
+                                      f * strides[3]];
     }
     const int64_t sequence[] = {time_major ? T : B, time_major ? B : T, D_used * F};
     const int64_t last[] = {B, D_used * F};
@@ -141,11 +141,13 @@ static bool take_floats(const Case *on, const OnnxPort *port, NpyArray *out)
 
 static bool take_lengths(const Case *on, const OnnxPort *port, NpyArray *out)
 {
-    const OnnxTensor *tensor = tensor_of(on, port);
-    if (!tensor->integers || tensor->elems != on->B)
-        return mismatch(on, port);
-    const int32_t *lengths = as_int32(on, port);
-    *out = array_of(lengths, NPY_INT32, 1, &tensor->elems);
+    OnnxTensor tensor;
+    if (!open_tensor(on, port, &tensor))
+        return false;
+    if (!tensor.integers || tensor.elems != on->B)
+        return mismatch(on, port, &tensor);
+    const int32_t *lengths = as_int32(on, port, &tensor);
+    *out = array_of(lengths, NPY_INT32, 1, &tensor.elems);
     return lengths != NULL;
 }
 
@@ -162,34 +164,24 @@ static bool take_port(const Case *on, const OnnxPort *port, OnnxCase *out)
     return true;
 }
 
-bool onnx_case_arrange(Arena *arena, Diags *diags, const OnnxModel *model, const char *folder,
-                       const OnnxTensor *tensors, OnnxCase *out)
-{
-    Case on = {
-        .arena = arena, .diags = diags, .model = model, .folder = folder, .tensors = tensors};
-    NpzMember x = {.name = "x"};
-    *out = (OnnxCase){0};
-    for (int i = 0; i < model->port_count; i++)
-        if (strcmp(model->ports[i].port, "x") == 0 && !take_x(&on, &model->ports[i], &x.array))
-            return false;
-    ARENA_PUSH(arena, out->inputs, out->input_count, x);
-    for (int i = 0; i < model->port_count; i++)
-        if (strcmp(model->ports[i].port, "x") != 0 && !take_port(&on, &model->ports[i], out))
-            return false;
-    return true;
-}
-
 bool onnx_case_read(Arena *arena, Diags *diags, const char *model_path, const char *folder,
                     OnnxCase *out)
 {
-    const OnnxModel *model = onnx_read_model(arena, diags, model_path);
-    OnnxTensor *tensors = model ? ARENA_ARRAY(arena, OnnxTensor, model->port_count + 1) : NULL;
-    for (int i = 0; model && i < model->port_count; i++) {
-        const OnnxPort *port = &model->ports[i];
-        const char *path = arena_format(arena, "%s/%s_%d.pb", folder,
-                                        port->is_output ? "output" : "input", port->index);
-        if (!onnx_tensor_open(arena, diags, path, &tensors[i]))
+    *out = (OnnxCase){0};
+    Case on = {.arena = arena,
+               .diags = diags,
+               .model = onnx_read_model(arena, diags, model_path),
+               .folder = folder};
+    NpzMember x = {.name = "x"};
+    if (!on.model)
+        return false;
+    for (int i = 0; i < on.model->port_count; i++)
+        if (strcmp(on.model->ports[i].port, "x") == 0 &&
+            !take_x(&on, &on.model->ports[i], &x.array))
             return false;
-    }
-    return model && onnx_case_arrange(arena, diags, model, folder, tensors, out);
+    ARENA_PUSH(arena, out->inputs, out->input_count, x);
+    for (int i = 0; i < on.model->port_count; i++)
+        if (strcmp(on.model->ports[i].port, "x") != 0 && !take_port(&on, &on.model->ports[i], out))
+            return false;
+    return true;
 }

@@ -9,7 +9,6 @@
 
 #include "import/imported.h"
 #include "import/npz.h"
-#include "import/onnx_tensor.h"
 
 /// Reads `path`, and its external data. A weight that is an input of the graph has its values from
 /// test_data_set_0/input_N.pb beside the model, as in ONNX' own tests, where that file is there.
@@ -52,11 +51,6 @@ typedef struct {
     NpzMember *outputs; ///< "y" and states
     int output_count;
 } OnnxCase;
-
-/// Arranges `tensors`, one for each port of `model` in the same order. Adds E0453 and returns false
-/// where one is not of its port's type and shape. `folder` is for messages.
-bool onnx_case_arrange(Arena *arena, Diags *diags, const OnnxModel *model, const char *folder,
-                       const OnnxTensor *tensors, OnnxCase *out);
 
 /// Reads `folder` for the model at `model_path`. Adds E0001 or E045x and returns false on a fault.
 bool onnx_case_read(Arena *arena, Diags *diags, const char *model_path, const char *folder,

@@ -220,7 +220,7 @@ bool pytorch_config_module(PytorchConfig *config, const PytorchModule *module,
     else if (entry)
         out->nonlinearity = entry->text;
     entry = find(config, module, "dropout");
-    if (entry && (entry->kind != IS_NUMBER || !(entry->number >= 0 && (float)entry->number < 1)))
+    if (entry && (entry->kind != IS_NUMBER || !(entry->number >= 0 && entry->number < 1)))
         good = fault(config, "dropout is a rate from 0 to below 1");
     else if (entry)
         out->dropout = entry->number;

@@ -24,6 +24,7 @@ struct rnnc_device {
     rnnc_order order;
     uint64_t seed;
     float *scales; ///< of the recurrent operand that drops: [B, the widest]
+    float *table;  ///< of layer 0, an embedding, times W of layer 1, see fold; NULL: none
     int64_t held_before;
 };
 
@@ -75,6 +76,7 @@ static void cpu_close(rnnc_device *device)
     rnnc_memory_free(device->layers);
     rnnc_memory_free(device->scratch);
     rnnc_memory_free(device->scales);
+    rnnc_memory_free(device->table);
     rnnc_order_close(&device->order);
     rnnc_memory_free(device);
 }
@@ -152,6 +154,38 @@ static rnnc_status cpu_set_weights(rnnc_device *device, int layer,
                                    const float *const weights[RNNC_WEIGHT_COUNT])
 {
     device->layers[layer].code->pack(weights, device->layers[layer].packed);
+    if (layer <= 1) {
+        rnnc_memory_free(device->table);
+        device->table = NULL;
+    }
+    return RNNC_OK;
+}
+
+/// A larger table would not stay in any cache.
+enum { TABLE_BYTES_MAX = 64 << 20 };
+
+/// Whether a cell's code knows single steps: modules of ABI 2.2 on.
+static bool has_steps(const rnnc_device *device, int32_t layer)
+{
+    const rnnc_module_desc *module = device->options.module;
+    return module->abi_minor >= 2 && module->layers[layer].kind == RNNC_LAYER_CELL;
+}
+
+static rnnc_status cpu_fold(rnnc_device *device, bool *out_folded)
+{
+    const rnnc_module_desc *module = device->options.module;
+    const rnnc_cpu_code *code = device->layers[1].code;
+    const int64_t tokens = module->layers[0].inputs;
+    *out_folded = has_steps(device, 1) && code->table_floats > 0 &&
+                  code->table_floats <= TABLE_BYTES_MAX / sizeof(float) / (size_t)tokens;
+    if (!*out_folded || device->table)
+        return RNNC_OK;
+    device->table =
+        rnnc_memory_alloc(rnnc_memory_float_bytes(tokens, (int64_t)code->table_floats, 1));
+    if (!device->table)
+        return rnnc_error_set(device->options.error, RNNC_OUT_OF_MEMORY,
+                              "no memory for a table of %lld tokens", (long long)tokens);
+    code->fold(device->layers[1].packed, device->layers[0].packed, tokens, device->table);
     return RNNC_OK;
 }
 
@@ -220,7 +254,11 @@ static rnnc_status run_layer(rnnc_device *device, rnnc_layer_call *call)
                           .batch = call->batch,
                           .timesteps = call->timesteps};
     memcpy(args.states, call->states, sizeof args.states);
-    device->layers[call->layer].code->run(&args);
+    const rnnc_cpu_code *code = device->layers[call->layer].code;
+    if (call->step > 0 && has_steps(device, call->layer))
+        code->step(&args, call->folded ? device->table : NULL, (int)(call->step & 1));
+    else
+        code->run(&args);
     if (rnnc_layer_masks(layer))
         rnnc_order_change(&device->order);
     if (layer->kind == RNNC_LAYER_CELL)
@@ -329,6 +367,7 @@ const rnnc_device_ops *rnnc_cpu_ops(void)
         .set_masking = cpu_set_masking,
         .begin_run = cpu_begin_run,
         .run_layers = cpu_run_layers,
+        .fold = cpu_fold,
         .fill = cpu_fill,
         .alloc = cpu_alloc,
         .free = cpu_free,

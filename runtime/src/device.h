@@ -11,6 +11,8 @@
 #ifndef RNNC_RUNTIME_DEVICE_H
 #define RNNC_RUNTIME_DEVICE_H
 
+#include <stdbool.h>
+
 #include "error.h"
 #include "rnnc/measure.h"
 #include "rnnc/module.h"
@@ -57,6 +59,8 @@ typedef struct {
     const int32_t *order;
     const rnnc_row *rows;
     const float *recurrent_scale; ///< filled by the device: [B, operand of R]; NULL: none
+    int64_t step;                 ///< of a generation, which has T = 1: from 1 on; 0: a run
+    bool folded;                  ///< x is int32 tokens [B], see fold
     void *stream;                 ///< filled by a CUDA device: the CUstream that takes the launches
 } rnnc_layer_call;
 
@@ -84,6 +88,10 @@ typedef struct rnnc_device_ops {
     /// Runs one layer; or two (`count`) that do not depend on one another, the second `beside`; or
     /// a stack of up to RNNC_STACK_MAX (rnnc_layer_stack), which may run as a wavefront.
     rnnc_status (*run_layers)(rnnc_device *device, rnnc_layer_call *calls, int count);
+    /// Before the steps of a generation: whether the device has a table of the embedding (layer 0)
+    /// times W of the cell behind it, so that layer 0 need not be run and that cell takes tokens.
+    /// May allocate. May be NULL: no table.
+    rnnc_status (*fold)(rnnc_device *device, bool *out_folded);
     /// Sets `count` floats, in the order of the stream.
     rnnc_status (*fill)(rnnc_device *device, float *to, float value, size_t count);
     rnnc_status (*alloc)(rnnc_device *device, size_t bytes, void **out_memory);

@@ -37,6 +37,7 @@ const char *rnnc_status_name(rnnc_status status)
         [RNNC_OUT_OF_MEMORY] = "out of memory",
         [RNNC_NOT_READY] = "not ready",
         [RNNC_DEVICE_ERROR] = "device error",
+        [RNNC_CANCELLED] = "cancelled",
     };
     size_t index = (size_t)status;
     return index < sizeof names / sizeof names[0] ? names[index] : "unknown status";

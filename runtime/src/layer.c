@@ -54,3 +54,38 @@ int64_t rnnc_layer_recurrent_size(const rnnc_layer_desc *layer)
             return layer->phases[p].operand_size;
     return 0;
 }
+
+/// What keeps a layer out of a module that generates text; NULL: nothing.
+static const char *generation_obstacle(const rnnc_module_desc *desc, int32_t index)
+{
+    const rnnc_layer_desc *layer = &desc->layers[index];
+    const int32_t before = index > 0 ? desc->layers[index - 1].out.slot : RNNC_SLOT_X;
+    if (layer->kind == RNNC_LAYER_MERGE || layer->reversed || layer->beside)
+        return "a layer goes backwards in time, from a token that is not drawn yet";
+    if (rnnc_layer_masks(layer))
+        return "a layer masks steps";
+    if (layer->kind == RNNC_LAYER_DROPOUT || layer->recurrent_dropout > 0)
+        return "a layer drops at inference";
+    if (layer->in.slot != before || (layer->kind == RNNC_LAYER_EMBEDDING) != (index == 0))
+        return "its layers are no chain from an embedding on";
+    return NULL;
+}
+
+int32_t rnnc_module_last_cell(const rnnc_module_desc *desc, const char **out_reason)
+{
+    int32_t last_cell = -1;
+    *out_reason = desc->tokens ? NULL : "its input is not tokens";
+    for (int32_t i = 0; i < desc->layer_count && !*out_reason; i++) {
+        *out_reason = generation_obstacle(desc, i);
+        if (desc->layers[i].kind == RNNC_LAYER_CELL)
+            last_cell = i;
+    }
+    const rnnc_layer_desc *last = &desc->layers[desc->layer_count - 1];
+    if (!*out_reason && last_cell < 0)
+        *out_reason = "it has no recurrent layer";
+    if (!*out_reason && last_cell == desc->layer_count - 1)
+        *out_reason = "its last layer is a cell, and no dense layer gives a logit for each token";
+    if (!*out_reason && last->outputs != desc->layers[0].inputs)
+        *out_reason = "its outputs are not as many as its tokens";
+    return *out_reason ? -1 : last_cell;
+}

@@ -18,6 +18,9 @@ const rnnc_layer_desc *rnnc_module_self_masking(const rnnc_module_desc *desc);
 enum { RNNC_STACK_MAX = 8 };
 int32_t rnnc_layer_stack(const rnnc_module_desc *desc, int32_t index);
 
+/// The last cell of a module that generates text; -1, with the reason, for any other.
+int32_t rnnc_module_last_cell(const rnnc_module_desc *desc, const char **out_reason);
+
 /// The size of the vectors that R multiplies; 0: the layer has no product with R.
 int64_t rnnc_layer_recurrent_size(const rnnc_layer_desc *layer);
 

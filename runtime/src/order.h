@@ -3,8 +3,6 @@
 #ifndef RNNC_RUNTIME_ORDER_H
 #define RNNC_RUNTIME_ORDER_H
 
-#include <stdbool.h>
-
 #include "device.h"
 
 /// Of one session on the CPU; zeroed: no masking.

@@ -27,7 +27,7 @@ int64_t rnnc_session_batch(const rnnc_session *session)
     const rnnc_binding *x = &session->bindings[session->x];
     const int32_t axis =
         rnnc_tensor_axes(session->desc, &session->desc->tensors[session->x].info).batch;
-    return x->data ? x->dims[axis] : session->max_batch;
+    return x->data ? x->dims[axis] : session->rows ? session->rows : session->max_batch;
 }
 
 int64_t rnnc_session_timesteps(const rnnc_session *session)
@@ -298,8 +298,7 @@ static char *find_view(const rnnc_session *session, const rnnc_view *view, int64
            view->offset * (int64_t)sizeof(float);
 }
 
-/// One layer's call: where it reads and writes, and its states made ready.
-static rnnc_status prepare_call(rnnc_session *session, rnnc_layer_call *call)
+rnnc_status rnnc_session_prepare(rnnc_session *session, rnnc_layer_call *call)
 {
     const rnnc_layer_desc *layer = &session->desc->layers[call->layer];
     call->x =
@@ -332,7 +331,7 @@ static rnnc_status run_layers(rnnc_session *session, int32_t index, int32_t *out
             (rnnc_layer_call){.layer = index + i,
                               .batch = rnnc_session_batch(session),
                               .timesteps = desc->layers[index + i].sequence_in ? timesteps : 1};
-        rnnc_status status = prepare_call(session, &calls[i]);
+        rnnc_status status = rnnc_session_prepare(session, &calls[i]);
         if (status != RNNC_OK)
             return status;
     }
@@ -390,17 +389,21 @@ static rnnc_run_inputs run_inputs(const rnnc_session *session)
         .seed = session->seed};
 }
 
+rnnc_status rnnc_session_run(rnnc_session *session, int32_t end)
+{
+    const rnnc_run_inputs inputs = run_inputs(session);
+    rnnc_status status = session->ops->begin_run(session->device, &inputs);
+    for (int32_t i = 0, count; i < end && status == RNNC_OK; i += count)
+        status = run_layers(session, i, &count);
+    return status;
+}
+
 rnnc_status rnnc_run(rnnc_session *session)
 {
     if (!session)
         return rnnc_error_set(NULL, RNNC_INVALID_ARGUMENT, "rnnc_run: session is NULL");
     rnnc_status status = check_bindings(session);
-    const rnnc_run_inputs inputs = run_inputs(session);
-    if (status == RNNC_OK)
-        status = session->ops->begin_run(session->device, &inputs);
-    for (int32_t i = 0, count; i < session->desc->layer_count && status == RNNC_OK; i += count)
-        status = run_layers(session, i, &count);
-    return status;
+    return status == RNNC_OK ? rnnc_session_run(session, session->desc->layer_count) : status;
 }
 
 rnnc_status rnnc_set_seed(rnnc_session *session, uint64_t seed)

@@ -37,12 +37,14 @@ struct rnnc_session {
     int32_t x, y, y_backward; ///< indices of these tensors; -1: the module has one output
     int32_t mask, lengths;    ///< the same; -1: the module takes none
     rnnc_masking masking;     ///< that the device is set to
-    uint64_t seed;            ///< of dropout at inference
-    int64_t memory_bytes;     ///< see rnnc_session_memory
-    rnnc_binding *bindings;   ///< one for each tensor
-    rnnc_own_state *states;   ///< one for each tensor; only states have memory
-    float **weights;          ///< one for each tensor: rebound weights (host copies), else NULL
-    float **buffers;          ///< one for each slot of the module
+    uint64_t seed;            ///< of dropout at inference and of generated text
+    int64_t rows;             ///< that states were set or a text made for, with x not bound; or 0
+    bool has_generated, is_folded; ///< see rnnc_session_generator
+    int64_t memory_bytes;          ///< see rnnc_session_memory
+    rnnc_binding *bindings;        ///< one for each tensor
+    rnnc_own_state *states;        ///< one for each tensor; only states have memory
+    float **weights; ///< one for each tensor: rebound weights (host copies), else NULL
+    float **buffers; ///< one for each slot of the module
 };
 
 /// The index of a tensor by name, or -1 with a message that lists the names there are.
@@ -54,6 +56,12 @@ rnnc_status rnnc_layer_set_weights(rnnc_session *session, int32_t layer);
 /// Rows and steps of the next run: those of x, or the most there can be while x is not bound.
 int64_t rnnc_session_batch(const rnnc_session *session);
 int64_t rnnc_session_timesteps(const rnnc_session *session);
+
+/// Runs the layers below `end` on what is bound.
+rnnc_status rnnc_session_run(rnnc_session *session, int32_t end);
+
+/// Fills a layer's call: where it reads and writes what is bound, and its states made ready.
+rnnc_status rnnc_session_prepare(rnnc_session *session, rnnc_layer_call *call);
 
 /// Sets the device to the kind of masking that runs with these two bound or not need.
 rnnc_status rnnc_session_set_masking(rnnc_session *session, bool mask, bool lengths);

@@ -82,13 +82,25 @@ static int64_t state_batch(const rnnc_session *session, int32_t index)
     return binding->data ? binding->dims[0] : rnnc_session_batch(session);
 }
 
-/// The index of state `name` where it holds `count` values; else -1 with a message.
-static int32_t find_state(rnnc_session *session, const char *name, size_t count)
+/// The rows that `count` values of a state are, where nothing that is bound tells how many there
+/// are; else 0.
+static int64_t free_rows(const rnnc_session *session, int32_t index, size_t count)
+{
+    const int64_t size = session->states[index].size, rows = size ? (int64_t)count / size : 0;
+    const bool is_free = !session->bindings[session->x].data && !session->bindings[index].data;
+    return is_free && rows <= session->max_batch && (int64_t)count == rows * size ? rows : 0;
+}
+
+/// The index of state `name` where it holds `count` values; else -1 with a message. `set`: they
+/// are given, not asked for.
+static int32_t find_state(rnnc_session *session, const char *name, size_t count, bool set)
 {
     int32_t index = rnnc_tensor_find(session, name);
     if (index < 0)
         return -1;
     const rnnc_tensor_info *info = &session->desc->tensors[index].info;
+    if (set && session->desc->batch == 0 && free_rows(session, index, count))
+        session->rows = free_rows(session, index, count);
     int64_t batch = state_batch(session, index);
     size_t wanted = (size_t)(session->states[index].size * batch);
     if (info->role != RNNC_ROLE_STATE)
@@ -107,7 +119,7 @@ rnnc_status rnnc_state_get(rnnc_session *session, const char *name, float *out, 
     if (!session || !name || !out)
         return rnnc_error_set(session ? &session->error : NULL, RNNC_INVALID_ARGUMENT,
                               "rnnc_state_get: a pointer is NULL");
-    int32_t index = find_state(session, name, count);
+    int32_t index = find_state(session, name, count, false);
     if (index < 0)
         return RNNC_INVALID_ARGUMENT;
     const float *bound = session->bindings[index].data;
@@ -121,7 +133,7 @@ rnnc_status rnnc_state_set(rnnc_session *session, const char *name, const float 
     if (!session || !name || !values)
         return rnnc_error_set(session ? &session->error : NULL, RNNC_INVALID_ARGUMENT,
                               "rnnc_state_set: a pointer is NULL");
-    int32_t index = find_state(session, name, count);
+    int32_t index = find_state(session, name, count, true);
     if (index < 0)
         return RNNC_INVALID_ARGUMENT;
     float *bound = session->bindings[index].data;
@@ -143,6 +155,7 @@ rnnc_status rnnc_state_reset(rnnc_session *session)
             continue;
         session->states[i].is_set = false;
         session->states[i].rows = 0;
+        session->rows = 0;
         status = fill_start(session, i);
         if (status == RNNC_OK && session->bindings[i].data)
             status = session->ops->fill(

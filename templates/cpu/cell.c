@@ -529,4 +529,41 @@ static void rnn_run(const rnnc_cpu_args *args)
         rnn_run_tile(args, first, args->batch - first < RNN_TILE ? args->batch - first : RNN_TILE);
 }
 
-RNN_DEFINE_CODE(RNN_PACKED_FLOATS)
+static void rnn_fold(const void *packed, const float *x, int64_t tokens, float *table)
+{
+    rnn_product(packed, RNN_INPUT_PANELS, RNN_INPUTS, x, RNN_INPUTS, table, RNN_INPUT_WIDTH, tokens,
+                0);
+}
+
+/// W*x of a tile's one step: looked up, or as in a run. One row's stays where it is.
+static const float *rnn_step_inputs(const rnnc_cpu_args *args, const rnn_frame *frame,
+                                    const rnn_rows *tile, const float *table)
+{
+    const int32_t *tokens = args->x;
+    if (table && tile->count == 1)
+        return table + tokens[tile->row[0] * args->x_row_stride] * (int64_t)RNN_INPUT_WIDTH;
+    for (int64_t at = 0; at < tile->count && table; at++)
+        memcpy(frame->inputs + at * RNN_INPUT_WIDTH,
+               table + tokens[tile->row[at] * args->x_row_stride] * (int64_t)RNN_INPUT_WIDTH,
+               sizeof(float) * RNN_INPUT_WIDTH);
+    if (!table && RNN_GATES > 0)
+        rnn_inputs(args, frame, tile, 0, 1);
+    return frame->inputs;
+}
+
+static void rnn_run_step(const rnnc_cpu_args *args, const float *table, int turn)
+{
+    for (int64_t first = 0; first < args->batch; first += RNN_TILE) {
+        rnn_frame frame;
+        rnn_rows tile;
+        rnn_frame_lay_out(args, &frame);
+        rnn_sort_rows(args, first, args->batch - first < RNN_TILE ? args->batch - first : RNN_TILE,
+                      &tile);
+        for (int64_t at = 0; at < tile.count; at++)
+            rnn_copy_states(args, &frame, &tile, at, turn, 0);
+        rnn_step(args, &frame, &tile, rnn_step_inputs(args, &frame, &tile, table), 0, turn);
+    }
+}
+
+RNN_DEFINE_CODE_WITH(RNN_PACKED_FLOATS, .table_floats = RNN_GATES > 0 ? RNN_INPUT_WIDTH : 0,
+                     .fold = rnn_fold, .step = rnn_run_step)

@@ -26,7 +26,10 @@ extern int RNN_SUPPORTS(RNN_ISA)(void);
 /// Rows of the batch taken together: a multiple of the blocks of product.h.
 enum { RNN_TILE = 24 };
 
-#define RNN_DEFINE_CODE(PACKED_FLOATS)                                                             \
+#define RNN_DEFINE_CODE(PACKED_FLOATS) RNN_DEFINE_CODE_WITH(PACKED_FLOATS, .table_floats = 0)
+
+/// The same with further fields.
+#define RNN_DEFINE_CODE_WITH(PACKED_FLOATS, ...)                                                   \
     extern const rnnc_cpu_code RNN_JOIN(rnnc_cpu, RNN_LAYER, RNN_ISA);                             \
     const rnnc_cpu_code RNN_JOIN(rnnc_cpu, RNN_LAYER, RNN_ISA) = {                                 \
         .isa = RNN_ISA_NAME,                                                                       \
@@ -35,6 +38,7 @@ enum { RNN_TILE = 24 };
         .scratch_bytes = rnn_scratch_bytes,                                                        \
         .pack = rnn_pack_weights,                                                                  \
         .run = rnn_run,                                                                            \
+        __VA_ARGS__,                                                                               \
     };
 
 #endif

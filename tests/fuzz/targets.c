@@ -315,7 +315,6 @@ const FuzzTarget fuzz_targets[] = {
     {"npy", run_npy, make_npy},
     {"npz", run_npz, make_npz},
     {"onnx", fuzz_run_onnx, fuzz_make_onnx},
-    {"onnx_case", fuzz_run_onnx_case, fuzz_make_onnx_case},
     {"onnx_tensor", fuzz_run_onnx_tensor, fuzz_make_onnx_tensor},
     {"pytorch", fuzz_run_pytorch, fuzz_make_pytorch},
     {"pytorch_config", fuzz_run_pytorch_config, fuzz_make_pytorch_config},

@@ -39,10 +39,8 @@ unsigned char *fuzz_make_keras(size_t *out_size_bytes);
 unsigned char *fuzz_make_keras_archive(size_t *out_size_bytes);
 
 bool fuzz_run_onnx(const unsigned char *bytes, size_t size_bytes);
-bool fuzz_run_onnx_case(const unsigned char *bytes, size_t size_bytes);
 bool fuzz_run_onnx_tensor(const unsigned char *bytes, size_t size_bytes);
 unsigned char *fuzz_make_onnx(size_t *out_size_bytes);
-unsigned char *fuzz_make_onnx_case(size_t *out_size_bytes);
 unsigned char *fuzz_make_onnx_tensor(size_t *out_size_bytes);
 
 bool fuzz_run_pytorch(const unsigned char *bytes, size_t size_bytes);

@@ -93,13 +93,13 @@ static rnnc_status fixture_bind(rnnc_session *session, const char *name, float *
     return rnnc_bind(session, name, &tensor);
 }
 
-static void fixture_run(rnnc_session *session)
+static __attribute__((unused)) void fixture_run(rnnc_session *session)
 {
     rnnc_status status = rnnc_run(session);
     ck_assert_msg(status == RNNC_OK, "%s", rnnc_session_error(session));
 }
 
-static void fixture_fill(float *values, size_t count, unsigned seed)
+static __attribute__((unused)) void fixture_fill(float *values, size_t count, unsigned seed)
 {
     for (size_t i = 0; i < count; i++) {
         seed = seed * 1664525u + 1013904223u;

@@ -7,7 +7,7 @@
 #include "rnnc/rnnc.h"
 
 #define RNNC_MODULE_MAGIC 0x434e4e52u /* "RNNC" */
-enum { RNNC_ABI_MAJOR = 2, RNNC_ABI_MINOR = 1 };
+enum { RNNC_ABI_MAJOR = 2, RNNC_ABI_MINOR = 2 };
 
 enum { RNNC_STATES_MAX = 8, RNNC_PHASES_MAX = 8, RNNC_GATES_MAX = 16 };
 
@@ -107,6 +107,13 @@ typedef struct rnnc_cpu_code {
     size_t (*scratch_bytes)(int64_t batch, int64_t timesteps);
     void (*pack)(const float *const weights[RNNC_WEIGHT_COUNT], void *packed);
     void (*run)(const rnnc_cpu_args *args);
+    /* from 2.2 on, cells only: */
+    size_t table_floats; /* of a token in W*E, see fold; 0: the cell has no W */
+    /* table[token] = W * x[token] for `tokens` rows of x, which are [inputs]. */
+    void (*fold)(const void *packed, const float *x, int64_t tokens, float *table);
+    /* One step of each row, the same bits as run with T = 1. With a table x is int32 tokens. `turn`
+     * is 0 and 1 by turns: weights are then taken from where they are still in the cache. */
+    void (*step)(const rnnc_cpu_args *args, const float *table, int turn);
 } rnnc_cpu_code;
 
 /* GPU variants, in the order of design section 6. The runtime's table has one host driver each. */

@@ -31,8 +31,9 @@ typedef enum rnnc_status {
     RNNC_BAD_MODULE = 3,       /* not an rnnc module, or of another ABI */
     RNNC_UNAVAILABLE = 4,      /* no such device, driver or library here; the message says which */
     RNNC_OUT_OF_MEMORY = 5,
-    RNNC_NOT_READY = 6,   /* an input or output is not bound */
-    RNNC_DEVICE_ERROR = 7 /* the driver or cuDNN failed; the message has its words */
+    RNNC_NOT_READY = 6,    /* an input or output is not bound */
+    RNNC_DEVICE_ERROR = 7, /* the driver or cuDNN failed; the message has its words */
+    RNNC_CANCELLED = 8     /* the caller's function ended a generation */
 } rnnc_status;
 
 typedef struct rnnc_module rnnc_module;
@@ -150,16 +151,74 @@ RNNC_API rnnc_status rnnc_bind(rnnc_session *session, const char *name, const DL
  * synchronises, so it can be captured in a CUDA graph after one plain run. */
 RNNC_API rnnc_status rnnc_run(rnnc_session *session);
 
-/* The seed of dropout at inference, 0 until it is set; it holds for all runs that follow. One seed
- * gives the same bits in every run, on the CPU and on the GPU; rows and layers draw their own. A
- * captured CUDA graph keeps the seed that it was captured with. */
+/* Whether a module generates text: input of tokens, an embedding, cells that go forward in time
+ * and, last, a dense layer (with or without an activation) whose outputs are a number for each
+ * token, its logit. Returns the number of tokens V, or 0; then *out_reason (which may be NULL) says
+ * what is in the way. */
+RNNC_API int64_t rnnc_module_generates(const rnnc_module *module, const char **out_reason);
+
+/* Texts to make, one a row. All pointers are host memory of the caller. Zeroed fields have the
+ * meaning that stands beside them, but one: a `temperature` has to be given, or `greedy`. */
+typedef struct rnnc_generation {
+    int64_t rows;   /* 1 to max_batch; 0: B of x where it is bound, else max_batch */
+    int64_t length; /* tokens to draw for each row; 0: the prompts alone are run */
+    /* Row r's prompt: prompt_lengths[r] tokens (NULL: prompt_length of them) at
+     * prompts + r * prompt_stride; stride 0: one prompt for all rows. The first token is drawn
+     * after the prompt; after an empty one from what the states give that the row starts with. */
+    const int32_t *prompts;
+    int64_t prompt_stride, prompt_length;
+    const int64_t *prompt_lengths;
+    const uint64_t *seeds; /* [rows]; NULL: that of rnnc_set_seed, and 1 more for each row */
+    int64_t first_draw;    /* number of the first token drawn: a text that is continued with the
+                            * states it ended with, and with as many draws as it had, goes on as
+                            * it would have in one call */
+    int32_t greedy;        /* take the likeliest token, draw nothing */
+    float temperature;     /* logits are divided by it; above 0 */
+    int32_t top_k;         /* draw from the k likeliest tokens; 0: from all */
+    float top_p;           /* draw from the fewest likeliest tokens (of the top_k) that are together
+                            * at least this probable, at most 1; 0: from all */
+    const int32_t *banned; /* tokens that are never drawn */
+    int64_t banned_count;
+    const int32_t *stops; /* tokens that end their row, themselves being the last */
+    int64_t stop_count;
+    int32_t *tokens; /* out: [rows, length], -1 behind a row's end; may be NULL with on_tokens */
+    int64_t *counts; /* out: [rows], tokens drawn; may be NULL */
+    /* Called in order for each step while the work goes on, with what it has drawn, [rows]; -1 for
+     * a row that has ended. Anything but 0 ends the generation: RNNC_CANCELLED is returned, with
+     * tokens, counts and states of what was drawn until then. May be NULL. */
+    int (*on_tokens)(void *context, int64_t step, const int32_t *tokens);
+    void *context;
+} rnnc_generation;
+
+/* Makes texts; returns when all is drawn. x and y need not be bound, nor are they used; prompts may
+ * be longer than max_timesteps. States are those of a run: bound, set, carried by `stateful` layers
+ * or the start values; at the end they are those after each row's last token, and
+ * rnnc_state_get reads them.
+ *
+ * A row's text depends on its prompt, states, seed and the choices above, and neither on the other
+ * rows nor on the device: token i of draw n gets the bits of Philox-4x32-10 with counter
+ * (i / 4, n mod 2^32, 0x67656e00, n / 2^32), word i mod 4, under the row's seed as key; of them
+ * comes Gumbel noise by operations that every device rounds alike, and the token with the largest
+ * sum of logit / temperature and noise is drawn; of equal sums that of the lowest number. The same
+ * holds for `greedy`, without noise. Logits are float32 sums whose rounding differs from device to
+ * device and from variant to variant: where the two best sums are nearer than that (about 1e-6 of
+ * the logits), texts may part. A NaN logit is never drawn. */
+RNNC_API rnnc_status rnnc_generate(rnnc_session *session, const rnnc_generation *generation);
+
+/* How the session's last rnnc_generate worked, and why so; NULL before. */
+RNNC_API const char *rnnc_session_generator(const rnnc_session *session, const char **out_reason);
+
+/* The seed of dropout at inference and of generated text, 0 until it is set; it holds for all runs
+ * that follow. One seed gives the same bits in every run, on the CPU and on the GPU; rows and
+ * layers draw their own. A captured CUDA graph keeps the seed that it was captured with. */
 RNNC_API rnnc_status rnnc_set_seed(rnnc_session *session, uint64_t seed);
 
 /* Waits until all that the session has started is done; tells what the device has found since, as
  * a length beyond T. */
 RNNC_API rnnc_status rnnc_synchronize(rnnc_session *session);
 
-/* Copies a state out of or into the session's own (host memory, [B, size] float32). Without a
+/* Copies a state out of or into the session's own (host memory, [B, size] float32; B is that of x,
+ * or, while x is not bound, any up to max_batch, which rnnc_generate then takes). Without a
  * bound state tensor a run starts from the start value, or, in a `stateful` layer, from where the
  * last run ended; rnnc_state_set holds for the next run (and on, when stateful). A run with another
  * batch than the one that is carried or set is refused; rnnc_state_reset puts the start values
