@@ -1,8 +1,7 @@
 // Numbers of persistent_cluster: tries clusters, warps and rows of the batch, and keeps the
 // cheapest that fits. The shapes are those of templates/cuda/persistent_cluster.cu, which checks
-// the bytes of shared memory; the times come from measurements of the exchange through distributed
-// shared memory (8 CTAs, 256 to 1024 bytes each: 0.40 to 0.55 us) and the rate of mma.sync (6.2
-// cycles a tile).
+// the bytes of shared memory; the times are fitted to LSTMs of 64 to 512 units on an H200, in all
+// precisions and some twenty layouts.
 #include "plan/cluster.h"
 
 #include "plan/cta.h"
@@ -16,7 +15,8 @@ enum {
     GROUP = 8,        // units of one gate in half a tile of mma
     CHAINS = 2,       // independent sums of a tile
     CTA_BYTES = 1024, // of shared memory that every CTA takes beside its own
-    CLUSTER_ARCH = 90
+    CLUSTER_ARCH = 90,
+    SHARED_BYTES_PER_US = 450 * 1024 // that one SM loads, beside what else goes on
 };
 
 /// Registers of a thread beside fragments, sums and the values of its units.
@@ -132,54 +132,49 @@ static int64_t clusters_at_once(const Device *device, int ctas)
     return ctas == 2 ? clusters : clusters - divide_up(clusters, 16);
 }
 
-/// CTAs that one SM holds: two, where registers and shared memory allow it.
-static int ctas_per_sm(const PlanContext *context, const ClusterLayout *layout,
-                       const Shapes *shapes)
-{
-    const Device *device = context->device;
-    const int64_t registers = other_registers(context, layout, shapes) + 4 * layout->held;
-    const int64_t rounded = registers < REGISTERS_MAX ? divide_up(registers, 8) * 8 : 256;
-    const bool fits = 2 * rounded * 32 * layout->warps * layout->split <= device->registers_per_sm;
-    return fits && 2 * (layout->shared_bytes + CTA_BYTES) <= device->shared_bytes_per_cta ? 2 : 1;
-}
-
-/// Microseconds of one step of all rows, with `per_sm` CTAs on an SM.
-static double step_us(const PlanContext *context, const ClusterLayout *layout, const Shapes *shapes,
-                      int per_sm)
-{
-    const Cell *cell = context->layer->cell;
-    const int64_t at_once =
-        clusters_at_once(context->device, layout->ctas) * per_sm / context->at_once;
-    const int64_t waves = divide_up(divide_up(context->batch, layout->rows), most(at_once, 1));
-    const double warps = layout->warps * layout->split * per_sm;
-    const double on_one = // of the SM's four tensor cores
-        (double)divide_up((int64_t)layout->warps * layout->split * per_sm, 4);
-    const double products = context->precision != PRECISION_FLOAT32 ? 1.0
-                            : layout->rows <= 4                     ? 2.0
-                                                                    : 3.0;
-    const double mma_cycles = (double)shapes->fragments * row_tiles_of(layout) * products * 6.2 +
-                              (products > 1 ? (double)shapes->fragments * 4 : 0);
-    const double shared_cycles = ((double)(shapes->fragments - layout->held) * 32 * FRAGMENT_BYTES +
-                                  (double)shapes->multiply_bytes) *
-                                 warps / 128;
-    const double multiply =
-        mma_cycles * on_one > shared_cycles ? mma_cycles * on_one : shared_cycles;
-    const double exchange =
-        0.33 * cell->phase_count + 0.000027 * (double)(shapes->operand_bytes * layout->ctas);
-    const double pointwise = 0.05 + 0.025 * (double)shapes->items * on_one;
-    const double reduce = layout->split > 1 ? 0.04 * cell->phase_count : 0;
-    return (double)waves * (exchange + pointwise + reduce + (40 + multiply) / 1755);
-}
-
-/// The fewest microseconds of a step. Several layers may have more CTAs than there are SMs; one
-/// layer gains nothing by that.
-static double best_step_us(const PlanContext *context, const ClusterLayout *layout,
+/// CTAs that one SM holds, as registers, threads and shared memory allow.
+static int64_t ctas_per_sm(const PlanContext *context, const ClusterLayout *layout,
                            const Shapes *shapes)
 {
-    const double alone = step_us(context, layout, shapes, 1);
-    const bool doubles = context->at_once > 1 && ctas_per_sm(context, layout, shapes) > 1;
-    const double shared = doubles ? step_us(context, layout, shapes, 2) : alone;
-    return shared < alone ? shared : alone;
+    const Device *device = context->device;
+    const int64_t threads = 32 * layout->warps * layout->split;
+    const int64_t registers = other_registers(context, layout, shapes) + 4 * layout->held;
+    const int64_t rounded = registers < REGISTERS_MAX ? divide_up(registers, 8) * 8 : 256;
+    const int64_t by_registers = device->registers_per_sm / (rounded * threads);
+    const int64_t by_shared = device->shared_bytes_per_cta / (layout->shared_bytes + CTA_BYTES);
+    return most(by_registers < by_shared ? by_registers : by_shared, 1);
+}
+
+/// Microseconds of one mma tile with a fragment of R, on one of the SM's four tensor cores. float32
+/// splits the fragment and multiplies two or three times.
+static double tile_us(const PlanContext *context)
+{
+    return context->precision == PRECISION_FLOAT32 ? 0.0160 : 0.0020;
+}
+
+/// Microseconds of one step of all rows. Clusters of this layer and of those beside it spread over
+/// the SMs first, then share them, then wait.
+static double step_us(const PlanContext *context, const ClusterLayout *layout, const Shapes *shapes)
+{
+    const int phases = context->layer->cell->phase_count;
+    const int64_t clusters = divide_up(context->batch, layout->rows) * context->at_once;
+    const int64_t alone = clusters_at_once(context->device, layout->ctas);
+    const int64_t wanted = divide_up(clusters, alone);
+    const int64_t most_ctas = ctas_per_sm(context, layout, shapes);
+    const int64_t ctas = wanted < most_ctas ? wanted : most_ctas; // of an SM
+    const int64_t waves = divide_up(clusters, alone * ctas);
+    const int64_t warps = layout->warps * layout->split * ctas;
+    const double on_one = (double)divide_up(warps, 4); // of the tensor cores and schedulers
+    const double sent_kb = (double)(shapes->operand_bytes * layout->ctas) / 1e3;
+    const double exchange = (0.29 + 0.003 * layout->ctas) * phases + 0.0255 * sent_kb;
+    const double multiply =
+        tile_us(context) * (double)(shapes->fragments * row_tiles_of(layout)) * on_one;
+    const double spilled_bytes =
+        (double)((shapes->fragments - layout->held) * 32 * warps * FRAGMENT_BYTES);
+    const double pointwise = 0.11 * (double)shapes->items * on_one;
+    const double reduce = layout->split > 1 ? 0.095 * phases : 0;
+    return (double)waves *
+           (exchange + multiply + spilled_bytes / SHARED_BYTES_PER_US + pointwise + reduce);
 }
 
 static ClusterLayout layout_with(const PlanContext *context, ClusterLayout layout)
@@ -191,7 +186,7 @@ static ClusterLayout layout_with(const PlanContext *context, ClusterLayout layou
     layout.shared_bytes = shared_bytes_of(context, &layout, &shapes);
     layout.packed_bytes = layout.ctas * shapes.fragments * (int64_t)(32 * layout.warps) *
                           layout.split * FRAGMENT_BYTES;
-    layout.step_us = best_step_us(context, &layout, &shapes);
+    layout.step_us = step_us(context, &layout, &shapes);
     return layout;
 }
 

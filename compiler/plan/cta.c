@@ -136,17 +136,40 @@ bool cta_layout(const PlanContext *context, bool registers_only, CtaLayout *out)
     return found;
 }
 
+/// What the product W*x takes: a launch, and a share of the device's peaks: of its float16 tensor
+/// cores, by which every precision is multiplied, and of its memory, to which sums are written.
+/// Fitted to an H200, 25 to 32000 rows, 256 to 8448 columns, K 64 to 2816.
+typedef struct {
+    double launch_us, operations, memory;
+} ProductRate;
+
+static const ProductRate by_wgmma[] = {
+    [PRECISION_FLOAT32] = {12.0, 0.231, 0.26},
+    [PRECISION_TF32] = {10.0, 0.590, 0.46},
+    [PRECISION_BFLOAT16] = {8.6, 0.610, 0.66},
+    [PRECISION_FLOAT16] = {8.6, 0.610, 0.66},
+};
+
+static const ProductRate by_mma[] = {
+    [PRECISION_FLOAT32] = {5.0, 0.032, 0.46},
+    [PRECISION_TF32] = {5.0, 0.120, 0.46},
+    [PRECISION_BFLOAT16] = {4.5, 0.230, 0.66},
+    [PRECISION_FLOAT16] = {4.5, 0.230, 0.66},
+};
+
 double input_product_us(const PlanContext *context)
 {
+    enum { WGMMA_ARCH = 90, DEPTH_UNIT = 64 }; // one unit of K alone is left to mma.sync
     const Layer *layer = context->layer;
     const Device *device = context->device;
-    const double peak = context->precision == PRECISION_FLOAT32 ? device->fp32_flops_per_ns
-                        : context->precision == PRECISION_TF32  ? device->fp16_flops_per_ns / 4
-                                                                : device->fp16_flops_per_ns / 2;
+    const bool is_deep = layer->inputs > DEPTH_UNIT && device->arch == WGMMA_ARCH;
+    const ProductRate *rate = &(is_deep ? by_wgmma : by_mma)[context->precision];
     const double rows = (double)(context->batch * context->timesteps);
     const double columns = (double)(layer->cell->W.count * layer->units);
-    return 3.0 + 2.0 * rows * columns * (double)layer->inputs / (0.6 * peak) / 1e3 +
-           rows * columns * 4 / device->memory_bytes_per_ns / 1e3;
+    const double depth = (double)(is_deep ? round_up(layer->inputs, DEPTH_UNIT) : layer->inputs);
+    const double flops = 2 * rows * columns * depth, bytes = rows * columns * 4;
+    return rate->launch_us + flops / (rate->operations * device->fp16_flops_per_ns) / 1e3 +
+           bytes / (rate->memory * device->memory_bytes_per_ns) / 1e3;
 }
 
 double cta_cost_us(const PlanContext *context, const CtaLayout *layout)
