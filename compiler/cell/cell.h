@@ -140,6 +140,13 @@ void cell_print(const Cell *cell, Text *out);
 ///     RNN_INLINE void rnn_members0(<the same, up to carry_in>, rnn_f *member)
 void cell_print_pointwise(const Cell *cell, Text *out);
 
+/// Prints the step of a cell of one phase without norms an operation at a time, for variant loop:
+///     RNN_INLINE rnn_f rnn_operate(int number, input, product, bias, recurrent_bias, parameter,
+///                                  state, value)
+/// computes operation `number` of RNN_OPERATIONS; `value` is indexed by the numbers of those before
+/// it. RNN_RESULTS lists those that are the new states.
+void cell_print_operations(const Cell *cell, Text *out);
+
 /// Prints one activation as `RNN_INLINE rnn_f NAME(rnn_f x)`.
 void activation_print_function(const Activation *activation, const char *name, Text *out);
 

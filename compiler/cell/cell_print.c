@@ -311,6 +311,41 @@ void cell_print_pointwise(const Cell *cell, Text *out)
     }
 }
 
+/// One operation; its value is called value[number] from here on.
+static void print_case(Printer *printer, int node, int number)
+{
+    text_addf(printer->out, "    case %d:\n        return ", number);
+    print_value(printer, node);
+    text_add(printer->out, ";\n");
+    printer->names[node] = arena_format(printer->out->arena, "value[%d]", number);
+}
+
+void cell_print_operations(const Cell *cell, Text *out)
+{
+    const Graph *graph = &cell->graph;
+    int *numbers = ARENA_ARRAY(out->arena, int, graph->count), count = 0;
+    assert(cell->phase_count == 1 && cell->norm_count == 0);
+    Printer printer = phase_printer(cell, 0, out);
+    text_add(out, "template <class Column, class States>\n"
+                  "RNN_INLINE rnn_f rnn_operate(int number, Column input, Column product,\n"
+                  "                             Column bias, Column recurrent_bias,\n"
+                  "                             Column parameter, States state, Column value)\n{\n"
+                  "    switch (number) {\n");
+    for (int i = 0; i < cell->state_count; i++)
+        count_uses(&printer, cell->states[i].next);
+    for (int i = 0; i < graph->count; i++)
+        if (printer.uses[i] > 0 && op_arity(graph->nodes[i].op) > 0)
+            print_case(&printer, i, numbers[i] = count++);
+    for (int i = 0; i < cell->state_count; i++) // those that are a leaf
+        if (!printer.names[cell->states[i].next])
+            print_case(&printer, cell->states[i].next, numbers[cell->states[i].next] = count++);
+    text_addf(out, "    }\n    return 0.0f;\n}\n#define RNN_OPERATIONS %d\n#define RNN_RESULTS",
+              count);
+    for (int i = 0; i < cell->state_count; i++)
+        text_addf(out, "%s %d", i ? "," : "", numbers[cell->states[i].next]);
+    text_add(out, "\n");
+}
+
 void activation_print_function(const Activation *activation, const char *name, Text *out)
 {
     Graph graph = {.arena = out->arena};

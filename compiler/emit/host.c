@@ -216,6 +216,7 @@ static void print_variants(Arena *arena, Text *out, const HostModule *module, in
         [RNNC_VARIANT_PERSISTENT_CTA] = "RNNC_VARIANT_PERSISTENT_CTA",
         [RNNC_VARIANT_PERSISTENT_CLUSTER] = "RNNC_VARIANT_PERSISTENT_CLUSTER",
         [RNNC_VARIANT_PERSISTENT_GRID] = "RNNC_VARIANT_PERSISTENT_GRID",
+        [RNNC_VARIANT_LOOP] = "RNNC_VARIANT_LOOP",
         [RNNC_VARIANT_CPU] = "RNNC_VARIANT_CPU",
     };
     const LayerPlan *plan = &module->plan->layers[index];

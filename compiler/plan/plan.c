@@ -159,13 +159,15 @@ static void insert_by_cost(Arena *arena, Choice **choices, int *count, Choice ch
     }
 }
 
-/// Asks every variant: those that apply go to `others` by cost (the CPU's to `cpu`), the rest to
-/// the refusals.
+/// Asks every variant that may be kept: those that apply go to `others` by cost (the CPU's to
+/// `cpu`), the rest to the refusals.
 static void ask_variants(Planner *planner, LayerPlan *layer)
 {
     for (const Variant *const *at = plan_variants; *at; at++) {
         const Variant *variant = *at;
         if (variant->gpu ? !planner->plan->device : !planner->plan->cpu)
+            continue;
+        if (variant->for_comparison && !is_named(&planner->policy, variant))
             continue;
         Reasons reasons = {0};
         variant->check(planner->arena, &layer->context, &reasons);
@@ -236,7 +238,8 @@ static void keep_named(Planner *planner, LayerPlan *layer)
     for (int i = 0; i < layer->other_count;)
         if (policy->all || is_named(policy, layer->others[i].variant))
             keep(planner, layer, i,
-                 policy->all ? "all are kept, by estimate" : "asked for by name");
+                 is_named(policy, layer->others[i].variant) ? "asked for by name"
+                                                            : "all are kept, by estimate");
         else
             i++;
     if (policy->with_fallback && !policy->all && layer->choice_count > 0)

@@ -66,6 +66,8 @@ typedef struct Variant {
     const char *name;
     int kind; ///< rnnc_variant_kind
     bool gpu;
+    bool for_comparison; ///< taken only where a list names it, not by `all`: it is there to be
+                         ///< slower
     /// Adds a reason for each obstacle; applicable when none was added.
     void (*check)(Arena *arena, const PlanContext *context, Reasons *reasons);
     /// Fills numbers and cost. Only called when applicable.
@@ -112,9 +114,9 @@ typedef struct {
 } Plan;
 
 /// `variants`: "auto" (the best generated one, cudnn where it applies, and `stepwise` as fallback),
-/// "all", a comma-separated list, or NULL: the spec's `variant`. Adds E06xx and returns NULL where
-/// nothing is left, or `cudnn: require` cannot be met (each criterion an error at its key).
-/// `arches` NULL: CPU only.
+/// "all" (but those for comparison), a comma-separated list, or NULL: the spec's `variant`. Adds
+/// E06xx and returns NULL where nothing is left, or `cudnn: require` cannot be met (each criterion
+/// an error at its key). `arches` NULL: CPU only.
 const Plan *plan_make(Arena *arena, Diags *diags, const Model *model, const int *arches,
                       int arch_count, bool cpu, const char *variants);
 

@@ -134,20 +134,29 @@ template <int Rows, int K> struct RnnRows {
     }
 };
 
-/// Starts the copies of a slice of W. `to` is where the slot's W begins.
-template <int Columns, int K, int Width>
-RNN_INLINE void rnn_copy_w(const rnn_operand *W, int first_column, int slice, unsigned char *to)
-{
-    constexpr int chunks = RNN_SLICE_BYTES / 16;
+/// Columns of W on their way into shared memory: start() and finish() of a slice stand before and
+/// after the products of another. As W lies by rows of K, cp.async does it all.
+template <int Columns, int K, int Width> struct RnnWeightRows {
+    const rnn_operand *W; ///< [Width, rnn_padded(K)]
+    int first;            ///< column
+
+    /// `to` is where the slot's W begins.
+    RNN_MEMBER void start(int slice, unsigned char *to) const
+    {
+        constexpr int chunks = RNN_SLICE_BYTES / 16;
 #pragma unroll
-    for (int i = threadIdx.x; i < Columns * chunks; i += RNN_PRODUCT_THREADS) {
-        const int row = i / chunks, chunk = i % chunks, column = first_column + row;
-        const int k = slice * RNN_SLICE + chunk * RNN_VECTOR;
-        const bool wanted = column < Width && k < K;
-        rnn_copy16_or_zero(to + rnn_chunk_at(row, chunk),
-                           W + (wanted ? (long long)column * rnn_padded(K) + k : 0), wanted);
+        for (int i = threadIdx.x; i < Columns * chunks; i += RNN_PRODUCT_THREADS) {
+            const int row = i / chunks, chunk = i % chunks, column = first + row;
+            const int k = slice * RNN_SLICE + chunk * RNN_VECTOR;
+            const bool wanted = column < Width && k < K;
+            rnn_copy16_or_zero(to + rnn_chunk_at(row, chunk),
+                               W + (wanted ? (long long)column * rnn_padded(K) + k : 0), wanted);
+        }
     }
-}
+    RNN_MEMBER void finish(unsigned char *) const
+    {
+    }
+};
 
 /// Sums of one thread, and which elements of the tile they are: each() goes down the rows, as far
 /// as begin(row) is true, and takes every column of each. With tensor cores 2 x 4 warps, the four
@@ -252,8 +261,10 @@ template <int Rows, int Columns> struct RnnSums {
 #endif
 };
 
-/// A CTA's tile. W has `Width` rows; columns up to `Written` are written, as finish(column, sum).
-template <int Rows, int Columns, int K, int Width, int Written, class Finish>
+/// A CTA's tile. W has `Width` columns of the product, which `Weights` fetches; columns up to
+/// `Written` are written, as finish(column, sum).
+template <int Rows, int Columns, int K, int Width, int Written,
+          class Weights = RnnWeightRows<Columns, K, Width>, class Finish>
 RNN_INLINE void rnn_multiply_rows(const RnnProduct &call, Finish finish)
 {
     constexpr int slices = (K + RNN_SLICE - 1) / RNN_SLICE;
@@ -263,12 +274,16 @@ RNN_INLINE void rnn_multiply_rows(const RnnProduct &call, Finish finish)
     const int first_column = blockIdx.y * Columns;
     RnnRows<Rows, K> rows;
     RnnSums<Rows, Columns> sums = {};
+    Weights weights = {call.W, first_column};
     float4 held[rows.count], second[rows.count];
 
-    rnn_copy_w<Columns, K, Width>(call.W, first_column, 0, slots[0] + x_bytes);
+    weights.start(0, slots[0] + x_bytes);
+    weights.finish(slots[0] + x_bytes);
     rnn_copy_commit();
-    if (slices > 1)
-        rnn_copy_w<Columns, K, Width>(call.W, first_column, 1, slots[1] + x_bytes);
+    if (slices > 1) {
+        weights.start(1, slots[1] + x_bytes);
+        weights.finish(slots[1] + x_bytes);
+    }
     rnn_copy_commit();
     rows.begin(call, first_row);
     rows.load(held, 0);
@@ -285,12 +300,14 @@ RNN_INLINE void rnn_multiply_rows(const RnnProduct &call, Finish finish)
         __syncthreads();
         if (s + 2 < slices) {
             rows.load(held, s + 2);
-            rnn_copy_w<Columns, K, Width>(call.W, first_column, s + 2, next + x_bytes);
+            weights.start(s + 2, next + x_bytes);
         }
         rnn_copy_commit();
         sums.add_slice(now, now + x_bytes);
-        if (s + 2 < slices)
+        if (s + 2 < slices) {
             rows.store(held, next);
+            weights.finish(next + x_bytes);
+        }
     }
     RnnTileRows out_rows(first_row, call.timesteps, call.out_row_stride, call.out_step_stride);
     float *out = nullptr;

@@ -39,7 +39,8 @@ typedef struct {
      * beside another. */
     rnnc_status (*run)(void *state, const rnnc_layer_call *call);
     /* Of what the GPU can hold of this kernel at once, the part that a run of `batch` rows takes;
-     * it may run as part of a wavefront, in chunks of steps. NULL: it may not. */
+     * where those of all layers fit, it may run as part of a wavefront, in chunks of steps. NULL,
+     * or more than 1: it may not. */
     double (*share)(const void *state, int64_t batch);
     /* What was chosen at preparation, for rnnc_session_variant; NULL: the plan's reason holds. */
     const char *(*reason)(const void *state);
@@ -52,6 +53,7 @@ extern const rnnc_cuda_variant rnnc_cuda_unrolled;
 extern const rnnc_cuda_variant rnnc_cuda_persistent_cta;
 extern const rnnc_cuda_variant rnnc_cuda_persistent_cluster;
 extern const rnnc_cuda_variant rnnc_cuda_persistent_grid;
+extern const rnnc_cuda_variant rnnc_cuda_loop;
 /* Dense, embedding and activation layers; its options have no `variant`. */
 extern const rnnc_cuda_variant rnnc_cuda_pointwise;
 
