@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "bench/ladder.h"
 #include "bench/machine.h"
 #include "bench/measure.h"
 #include "bench/subject.h"
@@ -45,7 +46,7 @@ static bool open_subject(const Bench *bench, int64_t batch, int64_t timesteps, S
         .spec_path = bench->is_spec ? options->path : NULL,
         .module_path = bench->is_spec ? NULL : options->path,
         .targets = options->targets ? options->targets : bench->machine.targets,
-        .variants = options->variants,
+        .variants = options->ladder ? "all,loop" : options->variants,
         .batch = bench->is_spec && !bench->any_batch ? batch : 0,
         .timesteps = bench->is_spec && !bench->any_timesteps ? timesteps : 0,
         .progress = options->progress};
@@ -58,7 +59,9 @@ static bool measure(Bench *bench, const Subject *subject, int64_t batch, int64_t
                                     .ordinal = bench->machine.ordinal,
                                     .arch = bench->report->arch,
                                     .cpu = bench->machine.cpu,
-                                    .variants = bench->options->variants,
+                                    .variants = bench->options->ladder
+                                                    ? ladder_variants(bench->arena)
+                                                    : bench->options->variants,
                                     .batch = batch,
                                     .timesteps = timesteps,
                                     .trace = bench->options->trace,
@@ -97,6 +100,18 @@ static bool measure_all(Bench *bench)
     return good;
 }
 
+/// Every rung is a launch on a GPU: without one there is nothing to compare.
+static bool check_ladder(const Bench *bench)
+{
+    if (!bench->options->ladder || bench->machine.gpu)
+        return true;
+    Diag *diag = diag_add(bench->diags, DIAG_E0806, (Span){0}, "the ladder needs a GPU%s%s",
+                          bench->report->no_gpu ? ": " : "",
+                          bench->report->no_gpu ? bench->report->no_gpu : "");
+    diag_help(diag, "without --ladder the model is measured on the CPU");
+    return false;
+}
+
 bool bench_run(Arena *arena, Diags *diags, const BenchOptions *options, BenchReport *out)
 {
     Bench bench = {.arena = arena, .diags = diags, .options = options, .report = out};
@@ -105,7 +120,8 @@ bool bench_run(Arena *arena, Diags *diags, const BenchOptions *options, BenchRep
         return false;
     if (options->suite)
         return suite_run(arena, diags, options, out);
-    if (!read_sizes(&bench) || !machine_find(arena, diags, options->device, &bench.machine, out))
+    if (!read_sizes(&bench) || !machine_find(arena, diags, options->device, &bench.machine, out) ||
+        !check_ladder(&bench))
         return false;
     return measure_all(&bench);
 }

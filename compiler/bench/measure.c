@@ -230,7 +230,7 @@ static void measure_variants(Measurement *measurement)
     const char *names = measurement->options->variants;
     if (strcmp(names, "all") == 0) {
         for (const Variant *const *at = plan_variants; *at; at++)
-            if ((*at)->gpu &&
+            if ((*at)->gpu && !(*at)->for_comparison &&
                 !(measurement->options->without_module_cudnn && strcmp((*at)->name, "cudnn") == 0))
                 measure_named(measurement, (*at)->name);
         return;

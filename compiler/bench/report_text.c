@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/floors.h"
+#include "bench/ladder.h"
 #include "bench/report.h"
 
 static void add_number(Text *out, int width, const char *format, double value)
@@ -106,6 +107,7 @@ void report_text_case(Arena *arena, const BenchCase *of, Text *out)
             text_addf(out, "  on the GPU: %s: %s\n", bench_row_text(arena, of, rows[i]), traced);
     }
     add_refusals(arena, of, out);
+    ladder_print(of, out);
 }
 
 static void add_summary_row(Arena *arena, const BenchCase *of, Text *out)

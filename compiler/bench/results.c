@@ -168,6 +168,13 @@ const char *bench_shape_text(Arena *arena, const BenchCase *of)
                         of->directions > 1 ? ", both directions" : "");
 }
 
+/// Whether `name` is `variant`, or one of its ways ("cudnn:standard").
+static bool names_variant(const char *name, const char *variant)
+{
+    const size_t length = strcspn(name, ":");
+    return strlen(variant) == length && strncmp(name, variant, length) == 0;
+}
+
 const char *bench_row_text(Arena *arena, const BenchCase *of, const BenchRow *row)
 {
     const char *name = row->variant;
@@ -178,7 +185,7 @@ const char *bench_row_text(Arena *arena, const BenchCase *of, const BenchRow *ro
         name = arena_format(arena, "cuDNN alone: %s", row->variant);
     else if (row->kind == BENCH_CHOSEN)
         name = row->ran ? arena_format(arena, "chosen: %s", row->ran) : "chosen";
-    else if (row->ran && strcmp(row->ran, row->variant) != 0)
+    else if (row->ran && !names_variant(row->variant, row->ran))
         name = arena_format(arena, "%s (%s)", row->variant, row->ran);
     return row->in_graph ? arena_format(arena, "%s, in a graph", name) : name;
 }

@@ -102,7 +102,8 @@ static bool read_options(CliCall *call, BenchOptions *out)
                           .compile_only = cli_flag(call, "compile"),
                           .device = cli_value(call, "device"),
                           .targets = cli_value(call, "target"),
-                          .variants = cli_value(call, "variants")};
+                          .variants = cli_value(call, "variants"),
+                          .ladder = cli_flag(call, "ladder")};
     static const char *const of_suite[] = {"filter", "modules", "compile", "seconds"};
     static const char *const of_path[] = {"batch", "timesteps"};
     if (!out->path == !out->suite)
@@ -113,6 +114,8 @@ static bool read_options(CliCall *call, BenchOptions *out)
     for (size_t i = 0; i < sizeof of_path / sizeof of_path[0]; i++)
         if (out->suite && cli_flag(call, of_path[i]))
             cli_usage(call, "the cases of a suite have their own --%s", of_path[i]);
+    if (out->ladder && (out->suite || out->variants))
+        cli_usage(call, "--ladder measures its own variants of one model");
     if (out->compile_only && !out->modules)
         cli_usage(call, "--compile needs --modules DIR, the folder to fill");
     if (!out->variants)

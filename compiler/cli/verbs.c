@@ -80,6 +80,7 @@ static const CliOption bench_options[] = {
     {"timesteps", 0, false, "N,N..", "numbers of time steps, instead of the model's"},
     {"variants", 0, false, "LIST|all",
      "variants, as in unrolled,cudnn:standard,cpu (default: all)"},
+    {"ladder", 0, false, NULL, "from the naive loop of launches up, step by step"},
     {"target", 0, false, "LIST", "compile for these (default: what is measured on)"},
     {"suite", 0, false, "NAME",
      "headline, cudnn5, deepbench, deepbench_training, deepbench_inference"},
@@ -143,6 +144,7 @@ const CliVerb cli_verbs[] = {
      "  rnnc bench model.yaml\n"
      "  rnnc bench model.yaml --batch 1,64 --timesteps 100 --json results.json\n"
      "  rnnc bench model.so --device cuda:0 --variants unrolled,cudnn:persist_static\n"
+     "  rnnc bench --ladder specs/cudnn5_ladder.yaml\n"
      "  rnnc bench --suite headline --json headline.json\n"
      "  rnnc bench --suite deepbench --modules DIR --compile --target sm_90\n"
      "  rnnc bench results.json --html results.html\n",
