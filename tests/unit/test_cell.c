@@ -354,6 +354,29 @@ static const Cell *rewritten(const char *name, bool couples)
     return cell_load(arena, diags, (Span){0}, name, NULL, &binding);
 }
 
+START_TEST(operations_stand_one_by_one)
+{
+    Text lstm = {.arena = arena}, copies = {.arena = arena};
+    cell_print_operations(builtin("lstm"), &lstm);
+    assert_has(text_string(&lstm), "    case 0:\n        return input[0] + product[0];\n"
+                                   "    case 1:\n        return value[0] + bias[0];\n"
+                                   "    case 2:\n        return rnn_sigmoid(value[1]);\n");
+    // c' = f*c + i*g in three, h' = o*tanh(c') in two; the results are h', c'
+    assert_has(text_string(&lstm), "    case 12:\n        return value[5] * state[1];\n"
+                                   "    case 13:\n        return value[2] * value[8];\n"
+                                   "    case 14:\n        return value[12] + value[13];\n"
+                                   "    case 15:\n        return rnn_tanh(value[14]);\n"
+                                   "    case 16:\n        return value[11] * value[15];\n    }\n");
+    assert_has(text_string(&lstm), "#define RNN_OPERATIONS 17\n#define RNN_RESULTS 16, 14\n");
+    // a state that only keeps another's old value is an operation of its own
+    cell_print_operations(from_text("cell last\nstate h, last\nh' = tanh(W.n*x + R.n*h + last)\n"
+                                    "last' = h\n"),
+                          &copies);
+    assert_has(text_string(&copies), "    case 3:\n        return state[0];\n");
+    assert_has(text_string(&copies), "#define RNN_OPERATIONS 4\n#define RNN_RESULTS 2, 3\n");
+}
+END_TEST
+
 START_TEST(printed_code_computes_what_the_graph_does)
 {
     size_t count;
@@ -466,6 +489,7 @@ int main(void)
     tcase_add_test(tests, without_bias_no_bias_is_left);
     tcase_add_test(tests, phases_are_as_few_as_the_data_needs);
     tcase_add_test(tests, printed_code_has_the_cells_own_names);
+    tcase_add_test(tests, operations_stand_one_by_one);
     tcase_add_test(tests, printed_code_computes_what_the_graph_does);
     tcase_add_test(tests, derivatives_of_a_step_equal_central_differences);
     tcase_add_test(tests, table_lists_every_cell);

@@ -5,18 +5,23 @@
 #include "build/nvrtc.h"
 #include "unit/plan_fixture.h"
 
-static void compile(const char *spec, Arena **out_arena, Images *out)
+static void compile_variants(const char *spec, const char *variants, Arena **out_arena, Images *out)
 {
     static const int arches[] = {90};
     Planned planned = planned_from(spec);
     ck_assert_msg(planned.model != NULL, "%s", planned_diagnostics(&planned));
     const Plan *plan =
-        plan_make(planned.arena, planned.diags, planned.model, arches, 1, false, "all");
+        plan_make(planned.arena, planned.diags, planned.model, arches, 1, false, variants);
     ck_assert_msg(plan != NULL, "%s", planned_diagnostics(&planned));
     images_print(planned.arena, plan, out);
     bool built = images_compile(planned.arena, planned.diags, out, arches, 1, 2);
     ck_assert_msg(built, "%s\n%s", spec, planned_diagnostics(&planned));
     *out_arena = planned.arena;
+}
+
+static void compile(const char *spec, Arena **out_arena, Images *out)
+{
+    compile_variants(spec, "all", out_arena, out);
 }
 
 /// The named image; fails where there is none.
@@ -56,6 +61,31 @@ START_TEST(every_cell_compiles)
     find_image(&images, "l0.stepwise");
     assert_no_spills(find_image(&images, "l0.unrolled"));
     assert_no_spills(find_image(&images, "l0.persistent_cta"));
+    arena_destroy(arena);
+}
+END_TEST
+
+/// All kernels of all rungs, in each precision, at sizes that no tile divides.
+START_TEST(loop_compiles)
+{
+    static const char *const kernels[] = {
+        "rnn_input_gate'",     "rnn_input_gates'",     "rnn_input_rows'",
+        "rnn_recurrent_gate'", "rnn_recurrent_gates'", "rnn_recurrent_rows'",
+        "rnn_operation'",      "rnn_store'",           "rnn_fused'"};
+    static const char *const of_one_phase[] = {"lstm", "gru", "peephole_lstm", "rnn"};
+    char spec[512];
+    snprintf(spec, sizeof spec,
+             "rnnc: 1\nname: m\ninput: {features: 5, batch: any, timesteps: any}\nlayers:\n"
+             "  - {cell: %s, units: 131, return_sequences: true}\n"
+             "compile: {precision: %s}\nweights: {seed: 1}\n",
+             of_one_phase[_i], precisions[_i]);
+    Images images;
+    Arena *arena;
+    compile_variants(spec, "loop", &arena, &images);
+    const Image *loop = find_image(&images, "l0.loop");
+    assert_no_spills(loop);
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        assert_contains(loop->ptxas_log, kernels[i]);
     arena_destroy(arena);
 }
 END_TEST
@@ -152,6 +182,7 @@ int main(void)
     tcase_set_timeout(compiling, 300);
     tcase_add_loop_test(compiling, every_cell_compiles, 0, CELLS);
     tcase_add_loop_test(compiling, large_layers_do_not_spill, 0, 6);
+    tcase_add_loop_test(compiling, loop_compiles, 0, 4);
     tcase_add_test(compiling, projection_compiles);
     tcase_add_test(compiling, layers_of_one_shape_share_images);
     tcase_add_test(compiling, layers_without_recurrence_compile);

@@ -127,6 +127,42 @@ START_TEST(all_keeps_every_applicable_one)
 }
 END_TEST
 
+START_TEST(the_loop_is_for_those_who_name_it)
+{
+    Planned planned = with_compile(lstm_spec, "variant: auto");
+    ck_assert(!holds(&must_plan(&planned, NULL)->layers[0], "loop"));
+    ck_assert(!holds(&must_plan(&planned, "all")->layers[0], "loop"));
+    const LayerPlan *layer = &must_plan(&planned, "all,loop")->layers[0];
+    ck_assert(holds(layer, "loop"));
+    ck_assert(holds(layer, "stepwise"));
+    arena_destroy(planned.arena);
+}
+END_TEST
+
+START_TEST(the_loop_takes_steps_of_one_phase)
+{
+    static const struct {
+        const char *layer, *reason;
+    } refused[] = {
+        {"cell: gru_before, units: 4", "loop is refused: cell 'gru_before' has steps of 2 phases"},
+        {"cell: layer_norm_lstm, units: 4", "loop is refused: cell 'layer_norm_lstm' has "},
+        {"cell: indrnn, units: 4", "loop is refused: cell 'indrnn' has no product of x or h"},
+        {"cell: lstm, units: 4, heads: 2", "loop is refused: heads: 2 (the loop multiplies full"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        char spec[256];
+        snprintf(spec, sizeof spec,
+                 "rnnc: 1\nname: m\ninput: {features: 3, batch: 2, timesteps: 5}\nlayers:\n"
+                 "  - {%s}\n",
+                 refused[i].layer);
+        Planned planned = with_compile(spec, "variant: auto");
+        ck_assert_ptr_null(plan_for_gpu(&planned, "loop"));
+        assert_contains(planned_diagnostics(&planned), refused[i].reason);
+        arena_destroy(planned.arena);
+    }
+}
+END_TEST
+
 START_TEST(a_list_keeps_no_other)
 {
     Planned planned = with_compile(lstm_spec, "variant: auto");
@@ -374,6 +410,8 @@ int main(void)
     tcase_add_test(tests, cpu_alone_has_no_gpu_variants);
     tcase_add_test(tests, auto_keeps_a_generated_one_cudnn_and_the_fallback);
     tcase_add_test(tests, all_keeps_every_applicable_one);
+    tcase_add_test(tests, the_loop_is_for_those_who_name_it);
+    tcase_add_test(tests, the_loop_takes_steps_of_one_phase);
     tcase_add_test(tests, a_list_keeps_no_other);
     tcase_add_test(tests, the_specs_variant_comes_first_with_a_fallback);
     tcase_add_test(tests, an_unknown_variant_is_suggested);
