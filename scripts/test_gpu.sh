@@ -1,19 +1,22 @@
 #!/bin/sh
-# Runs the GPU suite of an existing build: scripts/test_gpu.sh [BUILD] [--sanitize]
+# Runs the GPU suite of an existing build: scripts/test_gpu.sh [BUILD] [--oracles] [--sanitize]
 #
 # Needs a GPU and CUDA's libraries, no compiler and no cmake. BUILD (default: build) holds the
 # programs and gpu_modules/ or gpu_modules.tar.xz, its archive, which
-# `ninja -C BUILD gpu_modules` compiles on any machine. With --sanitize, compute-sanitizer (from
-# PATH, or $COMPUTE_SANITIZER) watches a part of the matrix for memory faults and races.
+# `ninja -C BUILD gpu_modules` compiles on any machine. With --oracles, the cases of tests/oracles
+# are compiled here and compared too, which needs a C compiler and Python. With --sanitize,
+# compute-sanitizer (from PATH, or $COMPUTE_SANITIZER) watches a part of the matrix for memory
+# faults and races.
 # Logs are left in BUILD/gpu_*.log.
 # Exit 0: all passed; 1: not; 77: there is no GPU here.
 set -u
 cd "$(dirname "$0")/.." || exit 3
 build=build
-sanitize=
+sanitize= oracles=
 for argument in "$@"; do
     case $argument in
     --sanitize) sanitize=1 ;;
+    --oracles) oracles=1 ;;
     *) build=$argument ;;
     esac
 done
@@ -128,6 +131,8 @@ suite capture "$build/tests/capture" "$modules"/lstm-*float32.so "$modules"/gru_
     "$modules"/masking.so "$modules"/drops.so "$modules"/heads-lstm.so
 suite rows "$build/tests/rows" "$modules"/rows_*.so
 score
+[ -z "$oracles" ] ||
+    suite oracles python3 tests/oracles/check_device.py "$build/rnnc" "$build/tests/unpack_onnx"
 if [ -n "$sanitize" ]; then
     sanitized memcheck
     sanitized racecheck

@@ -2,7 +2,8 @@
 
     check.py [--device D] RNNC FOLDER [NAME...]
 
-A fault is |difference| > 1e-6 + 1e-5 |expected| in an element. The device is `cpu`; for another,
+A fault is |difference| > 1e-6 max(1, |expected|) in an element, or as much as the case's file
+`tolerance` says with its reason. The device is `cpu`; for another,
 such as `cuda:0`, modules are compiled for sm_90.
 
 Needs nothing beyond Python's own library.
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import zipfile
 
-ATOL, RTOL = 1e-6, 1e-5
+TOLERANCE = 1e-6
 
 
 def read_npy(data):
@@ -32,13 +33,13 @@ def read_npy(data):
     return header["shape"], struct.unpack(f"<{len(values) // 4}f", values)
 
 
-def compare(name, found, expected):
+def compare(name, found, expected, tolerance):
     """What is wrong with one output, or None."""
     if found[0] != expected[0]:
         return f"{name} is {list(found[0])}, not {list(expected[0])}"
     worst, place = 0.0, None
     for i, (a, b) in enumerate(zip(found[1], expected[1])):
-        excess = abs(a - b) / (ATOL + RTOL * abs(b))
+        excess = abs(a - b) / (tolerance * max(1, abs(b)))
         if math.isnan(excess) or excess > max(worst, 1.0):
             worst, place = excess, i
             if math.isnan(excess):
@@ -92,6 +93,12 @@ def options_of(case, spec):
                 if line.startswith("# run: ")), [])
 
 
+def tolerance_of(case):
+    """1e-6, or the number before the colon in the case's file `tolerance`."""
+    return float((case / "tolerance").read_text().split(":")[0]
+                 if (case / "tolerance").exists() else TOLERANCE)
+
+
 def faults_of(rnnc, case, device="cpu"):
     """Every way in which a case is not as the framework has it."""
     with tempfile.TemporaryDirectory() as name, zipfile.ZipFile(case / "arrays.npz") as arrays:
@@ -108,7 +115,7 @@ def faults_of(rnnc, case, device="cpu"):
             result = subprocess.run(command, capture_output=True, text=True, check=False)
             if result.returncode != 0 or "warning" in result.stderr:
                 return [result.stderr.strip() or f"exit {result.returncode}"]
-        faults = [compare(name, read_npy(path.read_bytes()), right)
+        faults = [compare(name, read_npy(path.read_bytes()), right, tolerance_of(case))
                   for name, (path, right) in expected.items()]
         return [fault for fault in faults if fault]
 

@@ -16,7 +16,7 @@ import tempfile
 import check
 
 
-def faults_of(rnnc, unpack, folder):
+def faults_of(rnnc, unpack, folder, device="cpu"):
     """Every way in which a model is not taken as it should be."""
     with tempfile.TemporaryDirectory() as name:
         case = pathlib.Path(name) / "case"
@@ -31,7 +31,7 @@ def faults_of(rnnc, unpack, folder):
             return [f"not refused with '{words}', but exit {result.returncode}: {result.stderr}"]
         if result.returncode != 0:
             return [result.stderr.strip()]
-        return check.faults_of(rnnc, case)
+        return check.faults_of(rnnc, case, device)
 
 
 def main():

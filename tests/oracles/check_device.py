@@ -1,0 +1,61 @@
+"""Runs every oracle case on a device: those of check.py and those of check_onnx.py.
+
+    check_device.py [--device cuda:0] RNNC UNPACK_ONNX
+
+Modules are compiled on the way, by as many as there are cores: needs NVRTC and a C compiler, and
+nothing beyond Python's own library. A line FAIL for each fault; the last is
+
+    N passed, N failed, N skipped
+
+Exit 77 where there is no C compiler.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import sys
+
+import check
+import check_onnx
+
+HERE = pathlib.Path(__file__).parent
+CASES = ("keras", "keras_files", "pytorch", "pytorch_files", "onnx")
+MODELS = (HERE / "onnx_models", HERE / "onnx_torch", HERE / "../../../shared/onnx-node-tests")
+
+
+def jobs_of(rnnc, unpack, device):
+    """A name and what finds its faults, for every case and model that is there."""
+    for root in CASES:
+        for case in sorted(path for path in (HERE / root).iterdir() if path.is_dir()):
+            yield f"{root}/{case.name}", lambda case=case: check.faults_of(rnnc, case, device)
+    for root in MODELS:
+        for model in sorted(root.iterdir()) if root.is_dir() else ():
+            if (model / "model.onnx").exists():
+                yield (f"{root.name}/{model.name}",
+                       lambda model=model: check_onnx.faults_of(rnnc, unpack, model, device))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("rnnc")
+    parser.add_argument("unpack_onnx")
+    given = parser.parse_args()
+    if not shutil.which((os.environ.get("CC") or "cc").split()[0]):
+        print("skipped: there is no C compiler")
+        sys.exit(77)
+    jobs = list(jobs_of(given.rnnc, given.unpack_onnx, given.device))
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for (name, _), faults in zip(jobs, pool.map(lambda job: job[1](), jobs)):
+            failed += bool(faults)
+            for fault in faults:
+                print(f"FAIL {name}: {fault}", flush=True)
+    print(f"{len(jobs) - failed} passed, {failed} failed, 0 skipped")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
