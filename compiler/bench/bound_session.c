@@ -124,6 +124,23 @@ bool bench_input(Arena *arena, Diags *diags, const rnnc_module *module, int64_t 
     return true;
 }
 
+int64_t bench_vocabulary(const rnnc_module *module)
+{
+    for (size_t i = 0; i < rnnc_module_tensor_count(module); i++) {
+        const rnnc_tensor_info *info = rnnc_module_tensor(module, i);
+        if (info->role == RNNC_ROLE_INPUT && info->dtype.code == kDLFloat)
+            return 0;
+    }
+    for (size_t i = 0; i < rnnc_module_tensor_count(module); i++) {
+        const rnnc_tensor_info *info = rnnc_module_tensor(module, i);
+        const size_t length = strlen(info->name);
+        if (info->role == RNNC_ROLE_WEIGHT && length > 2 &&
+            strcmp(info->name + length - 2, "/E") == 0)
+            return info->dims[0];
+    }
+    return 1;
+}
+
 /// Memory of the session's for tensor `index`, filled from `values` where they are given, bound.
 static rnnc_status bind(const Subject *subject, BoundSession *bound, const BenchInput *input,
                         size_t index, const void *values, void **out_memory, int64_t *out_elems)

@@ -17,6 +17,9 @@ typedef struct {
 /// and returns false where it is compiled for another number.
 bool bench_sizes(Diags *diags, const rnnc_module *module, int64_t *batch, int64_t *timesteps);
 
+/// Rows of the module's embedding; 0: its input is no tokens.
+int64_t bench_vocabulary(const rnnc_module *module);
+
 /// Draws the input, uniform in (-1, 1); tokens from 1 on, for 0 may be a mask. Adds E0806 and
 /// returns false where input and outputs need more memory than this machine has. `vocabulary` 0:
 /// no tokens.

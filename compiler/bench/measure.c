@@ -312,23 +312,6 @@ static void describe(Measurement *measurement)
     }
 }
 
-static int64_t vocabulary_of(const Subject *subject)
-{
-    for (size_t i = 0; i < rnnc_module_tensor_count(subject->module); i++) {
-        const rnnc_tensor_info *info = rnnc_module_tensor(subject->module, i);
-        if (info->role == RNNC_ROLE_INPUT && info->dtype.code == kDLFloat)
-            return 0;
-    }
-    for (size_t i = 0; i < rnnc_module_tensor_count(subject->module); i++) {
-        const rnnc_tensor_info *info = rnnc_module_tensor(subject->module, i);
-        const size_t length = strlen(info->name);
-        if (info->role == RNNC_ROLE_WEIGHT && length > 2 &&
-            strcmp(info->name + length - 2, "/E") == 0)
-            return info->dims[0];
-    }
-    return 1;
-}
-
 bool measure_case(Arena *arena, Arena *scratch, Diags *diags, const Subject *subject,
                   const MeasureOptions *options, BenchCase *out)
 {
@@ -341,7 +324,8 @@ bool measure_case(Arena *arena, Arena *scratch, Diags *diags, const Subject *sub
                                .input = {.batch = options->batch, .timesteps = options->timesteps}};
     if (!bench_sizes(diags, subject->module, &measurement.input.batch,
                      &measurement.input.timesteps) ||
-        !bench_input(scratch, diags, subject->module, vocabulary_of(subject), &measurement.input))
+        !bench_input(scratch, diags, subject->module, bench_vocabulary(subject->module),
+                     &measurement.input))
         return false;
     describe(&measurement);
     prepare_reference(&measurement);

@@ -120,6 +120,11 @@ static void add_case(Arena *arena, const BenchCase *of, Text *out)
         text_addf(out, "<p class=\"quiet\">cuDNN: %s</p>\n", chart_escape(arena, of->cudnn));
     if (of->reference)
         text_addf(out, "<p class=\"quiet\">error: %s</p>\n", chart_escape(arena, of->reference));
+    if (!isnan(bench_regret(of)))
+        text_addf(out,
+                  "<p class=\"quiet\">the session's own choice: %.2f times the best of the "
+                  "module's variants</p>\n",
+                  bench_regret(of));
     add_table(arena, of, out);
     text_add(out, "</section>\n");
 }
@@ -147,8 +152,8 @@ static void add_summary(Arena *arena, const BenchReport *report, Text *out)
                  "bounds on the cost of other cells met");
     add_tile(out, arena_format(arena, "%d", summary.below_one), "cases slower than cuDNN");
     if (!isnan(summary.worst_regret))
-        add_tile(out, arena_format(arena, "%.2f", summary.worst_regret),
-                 "worst regret of the choice");
+        add_tile(out, arena_format(arena, "%.2f / %.2f", summary.mean_regret, summary.worst_regret),
+                 "regret of the session's own choice, geometric mean / worst");
     text_add(out, "</div>\n");
     if (report->case_count < 2)
         return;

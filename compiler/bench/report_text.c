@@ -154,7 +154,7 @@ void report_text_summary(Arena *arena, const BenchReport *report, Text *out)
         text_addf(out, "  bars: %d of %d met\n", summary.met, summary.bars);
     add_costs(report, out);
     if (!isnan(summary.worst_regret))
-        text_addf(out, "  regret of the session's own choice: %.2f on average, %.2f at worst\n",
+        text_addf(out, "  regret of the session's own choice: geometric mean %.2f, at worst %.2f\n",
                   summary.mean_regret, summary.worst_regret);
 }
 

@@ -9,12 +9,13 @@
 #include "rnnc/rnnc.h"
 
 typedef struct {
-    const char *spec_path;    ///< or NULL
-    const char *module_path;  ///< of a module; with a spec, where to keep it; NULL: nowhere
-    const char *targets;      ///< for compiling
-    const char *variants;     ///< "all" or a list
-    int64_t batch, timesteps; ///< instead of the spec's fixed ones; 0: the spec's
-    bool reuse;               ///< take the module at module_path where there is one
+    const char *spec_path;       ///< or NULL
+    const char *module_path;     ///< of a module; with a spec, where to keep it; NULL: nowhere
+    const char *targets;         ///< for compiling
+    const char *variants;        ///< "all" or a list
+    const struct PlanFile *plan; ///< instead of variants; NULL: none
+    int64_t batch, timesteps;    ///< instead of the spec's fixed ones; 0: the spec's
+    bool reuse;                  ///< take the module at module_path where there is one
     void (*progress)(const char *stage);
 } SubjectOptions;
 

@@ -63,6 +63,7 @@ typedef struct {
     const char *output_path;             ///< NULL: stop before the module is built (with `dump`)
     const char *targets;                 ///< "sm_90,cpu"; NULL: see targets_parse
     const char *variants;                ///< "auto", "all" or a list; NULL: the spec's
+    const struct PlanFile *plan;         ///< what to run instead; NULL: `variants` says
     const char *keep_dir;                ///< NULL: none
     unsigned dump;                       ///< DUMP_ bits
     int64_t batch, timesteps;            ///< instead of the spec's; 0: the spec's

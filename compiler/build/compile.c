@@ -79,8 +79,11 @@ bool compile_model(Arena *arena, Diags *diags, const CompileOptions *options, Te
         model_print(model, dump);
 
     announce(options, "planning");
-    const Plan *plan = plan_make(arena, diags, model, targets.arches, targets.arch_count,
-                                 targets.cpu, options->variants);
+    const Plan *plan = options->plan
+                           ? plan_make_from_file(arena, diags, model, targets.arches,
+                                                 targets.arch_count, targets.cpu, options->plan)
+                           : plan_make(arena, diags, model, targets.arches, targets.arch_count,
+                                       targets.cpu, options->variants);
     if (!plan)
         return false;
     if (options->dump & DUMP_PLAN)

@@ -69,8 +69,10 @@ static void print_layer(Arena *arena, const Plan *plan, int layer_index, Images 
                              choice->variant->stub_alone ? NULL : layer->cell->name);
         if (choice->variant->print_stub && !choice->variant->stub_alone)
             emit_cuda_cell(layer, plan->model->spec->precision, &stub);
+        PlanContext context = layer_plan->context;
+        context.layout = choice->layout;
         if (choice->variant->print_stub)
-            choice->variant->print_stub(&layer_plan->context, choice, &stub);
+            choice->variant->print_stub(&context, choice, &stub);
         const char *image_name = arena_format(arena, "%s.%s", name, choice->variant->name);
         of_choice[i] = add_image(arena, images, image_name, &stub);
     }

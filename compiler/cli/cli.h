@@ -87,6 +87,11 @@ int cli_result(const CliCall *call);
 void cli_print_verb_help(Arena *arena, const CliVerb *verb);
 void cli_print_help(void);
 
+/// Reads the file of --plan; `*out` NULL: none was given. False where it cannot be read, or beside
+/// --variants, which is a usage fault.
+struct PlanFile;
+bool cli_plan(CliCall *call, const struct PlanFile **out);
+
 /// The verbs' functions.
 int cli_compile(CliCall *call);
 int cli_explain(CliCall *call);
@@ -96,6 +101,7 @@ int cli_verify(CliCall *call);
 int cli_generate(CliCall *call);
 int cli_inspect(CliCall *call);
 int cli_bench(CliCall *call);
+int cli_tune(CliCall *call);
 int cli_import(CliCall *call);
 int cli_cells(CliCall *call);
 int cli_activations(CliCall *call);

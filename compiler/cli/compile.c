@@ -8,6 +8,7 @@
 #include "build/build.h"
 #include "cli/cli.h"
 #include "cli/import.h"
+#include "plan/plan_file.h"
 
 static void show_stage(const char *stage)
 {
@@ -64,6 +65,19 @@ static bool import_operand(CliCall *call, CompileOptions *options)
     return true;
 }
 
+bool cli_plan(CliCall *call, const PlanFile **out)
+{
+    const char *path = cli_value(call, "plan");
+    *out = NULL;
+    if (!path)
+        return true;
+    if (cli_value(call, "variants")) {
+        cli_usage(call, "--plan and --variants exclude each other: a plan names the variants");
+        return false;
+    }
+    return (*out = plan_file_read(call->arena, call->diags, path)) != NULL;
+}
+
 int cli_compile(CliCall *call)
 {
     int64_t jobs = 0;
@@ -79,6 +93,8 @@ int cli_compile(CliCall *call)
     if (!options.output_path && !options.dump)
         return cli_usage(call, "where should the module go? Give -o MODEL.so");
     options.jobs = (int)jobs;
+    if (!cli_plan(call, &options.plan))
+        return call->usage_fault ? EXIT_USAGE : cli_result(call);
     if (!import_operand(call, &options))
         return cli_result(call);
     Text dump = {.arena = call->arena};

@@ -2,7 +2,7 @@
 // table of variants with every reason why one is refused.
 #include "build/targets.h"
 #include "cli/cli.h"
-#include "plan/plan.h"
+#include "plan/plan_file.h"
 
 int cli_explain_model(CliCall *call)
 {
@@ -15,8 +15,14 @@ int cli_explain_model(CliCall *call)
     const Model *model = model_build_shapes(call->arena, call->diags, spec);
     if (!model)
         return cli_result(call);
-    const Plan *plan = plan_make(call->arena, call->diags, model, targets.arches,
-                                 targets.arch_count, targets.cpu, cli_value(call, "variants"));
+    const PlanFile *file = NULL;
+    if (!cli_plan(call, &file))
+        return call->usage_fault ? EXIT_USAGE : cli_result(call);
+    const Plan *plan =
+        file ? plan_make_from_file(call->arena, call->diags, model, targets.arches,
+                                   targets.arch_count, targets.cpu, file)
+             : plan_make(call->arena, call->diags, model, targets.arches, targets.arch_count,
+                         targets.cpu, cli_value(call, "variants"));
     if (!plan)
         return cli_result(call);
     Text table = {.arena = call->arena};

@@ -5,6 +5,7 @@ static const CliOption compile_options[] = {
     {"output", 'o', false, "FILE", "the module to write"},
     {"target", 0, false, "LIST", "GPUs and cpu, as in sm_90,cpu (default: the spec's targets)"},
     {"variants", 0, false, "auto|all|LIST", "variants that the module holds (default: auto)"},
+    {"plan", 0, false, "FILE", "run what this plan of `rnnc tune` names"},
     {"keep", 0, false, "DIR", "keep the generated sources and what rebuilds a kernel by hand"},
     {"dump", 0, false, "LIST", "print stages to standard output: model, plan, cuda, ptx"},
     {"jobs", 'j', false, "N", "compile N kernels at a time (default: one a core)"},
@@ -14,6 +15,7 @@ static const CliOption compile_options[] = {
 static const CliOption explain_options[] = {
     {"target", 0, false, "LIST", "GPUs and cpu, as in sm_90,cpu (default: the spec's targets)"},
     {"variants", 0, false, "auto|all|LIST", "variants to choose from (default: the spec's)"},
+    {"plan", 0, false, "FILE", "explain what this plan of `rnnc tune` names"},
     {0},
 };
 
@@ -95,6 +97,17 @@ static const CliOption bench_options[] = {
     {0},
 };
 
+static const CliOption tune_options[] = {
+    {"output", 'o', false, "FILE", "the plan to write"},
+    {"device", 0, false, "cuda:N", "where to measure (default: the first GPU)"},
+    {"target", 0, false, "sm_NN", "with --compile: the GPU to compile for"},
+    {"layouts", 0, false, "N", "layouts of a variant to measure, cheapest first (default: 8)"},
+    {"variants", 0, false, "LIST|all", "variants to measure (default: the spec's, or all)"},
+    {"modules", 0, false, "DIR", "take the candidates' modules from here, and leave them here"},
+    {"compile", 0, false, NULL, "only compile the candidates' modules into --modules DIR"},
+    {0},
+};
+
 static const CliOption import_options[] = {
     {"output", 'o', false, "DIR", "the folder for model.yaml and model.safetensors"},
     {"prefix", 0, false, "TEXT", "PyTorch: read only tensors whose names begin with this"},
@@ -149,6 +162,10 @@ const CliVerb cli_verbs[] = {
      "  rnnc bench --suite deepbench --modules DIR --compile --target sm_90\n"
      "  rnnc bench results.json --html results.html\n",
      bench_options, 0, 1, cli_bench},
+    {"tune", "MODEL.yaml", "measure variants and layouts of each layer and write a plan",
+     "  rnnc tune model.yaml -o model.plan\n"
+     "  rnnc model.yaml --plan model.plan -o model.so\n",
+     tune_options, 1, 1, cli_tune},
     {"import", "FILE", "turn another framework's model into a spec and its weights",
      "  rnnc import model.onnx -o DIR\n"
      "  rnnc import model.keras -o DIR\n"

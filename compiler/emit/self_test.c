@@ -59,8 +59,7 @@ static void shorten(const Model *model, ReferencePart *part, int64_t timesteps)
         part->timesteps--;
 }
 
-/// The bounds of the project's tests (relative to the norm of an output).
-static double tolerance_of(const Model *model, int64_t timesteps)
+double self_test_tolerance(const Model *model, int64_t timesteps)
 {
     switch (model->spec->precision) {
     case PRECISION_FLOAT32:
@@ -116,7 +115,7 @@ const SelfTest *self_test_make(Arena *arena, const Model *model, const char **ou
         return NULL;
     test->x_bytes = 4 * (size_t)(test->rows * test->timesteps * width);
     test->x = draw_input(arena, model, test->rows * test->timesteps * width);
-    test->tolerance = tolerance_of(model, test->timesteps);
+    test->tolerance = self_test_tolerance(model, test->timesteps);
     reference_run(arena, model, &part, test->timesteps, test->x, test->outputs);
     if (output_bytes(test, 0) + output_bytes(test, 1) > 16 * (size_t)BYTES_MAX)
         return NULL;

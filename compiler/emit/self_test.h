@@ -21,6 +21,9 @@ typedef struct {
 /// without a reference or with one that would take too long or too much room.
 const SelfTest *self_test_make(Arena *arena, const Model *model, const char **out_refusal);
 
+/// The bound of the project's tests on ||y - ref|| / ||ref|| of an output, by precision.
+double self_test_tolerance(const Model *model, int64_t timesteps);
+
 /// The bytes of self_test.bin.
 const void *self_test_bytes(Arena *arena, const SelfTest *test, size_t *out_size_bytes);
 

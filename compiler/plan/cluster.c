@@ -187,6 +187,11 @@ static ClusterLayout layout_with(const PlanContext *context, ClusterLayout layou
     layout.packed_bytes = layout.ctas * shapes.fragments * (int64_t)(32 * layout.warps) *
                           layout.split * FRAGMENT_BYTES;
     layout.step_us = step_us(context, &layout, &shapes);
+    layout.numbers = (WorkLayout){{{"ctas", layout.ctas},
+                                   {"warps", layout.warps},
+                                   {"split", layout.split},
+                                   {"rows", layout.rows}},
+                                  4};
     return layout;
 }
 
@@ -206,10 +211,14 @@ bool cluster_layout(const PlanContext *context, ClusterLayout *out)
                     const ClusterLayout layout = layout_with(
                         context, (ClusterLayout){
                                      .ctas = ctas, .warps = warps, .split = split, .rows = rows});
+                    if (!layout_has(&layout.numbers, &context->layout))
+                        continue;
                     const bool fits = layout.shared_bytes <= context->device->shared_bytes_per_cta;
                     if (fits ? !found || layout.step_us < out->step_us
                              : !found && layout.shared_bytes < out->shared_bytes)
                         *out = layout;
+                    if (fits && context->layouts)
+                        layout_list_add(context->layouts, &layout.numbers, layout.step_us);
                     found |= fits;
                 }
     return found;

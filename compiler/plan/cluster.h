@@ -15,6 +15,7 @@ typedef struct {
     int fragments; ///< all of a thread
     int64_t shared_bytes;
     int64_t packed_bytes; ///< of the recurrent weights
+    WorkLayout numbers;   ///< those above that are searched
     double step_us;       ///< estimate, for all rows of the batch
 } ClusterLayout;
 

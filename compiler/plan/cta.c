@@ -88,6 +88,7 @@ static CtaLayout layout_with(const PlanContext *context, int lanes)
         layout.ring * slot_bytes + (chunks - layout.register_chunks) * chunk_bytes * layout.threads;
     layout.step_us = step_cycles(context, &layout, operand_chunks) / 1755;
     layout.ctas_per_sm = 1;
+    layout.numbers = (WorkLayout){{{"lanes", lanes}}, 1};
     return layout;
 }
 
@@ -123,11 +124,15 @@ bool cta_layout(const PlanContext *context, bool registers_only, CtaLayout *out)
     *out = (CtaLayout){.shared_bytes = INT64_MAX};
     for (int lanes = 1; lanes <= LANES_MAX && widest * lanes <= THREADS_MAX; lanes *= 2) {
         CtaLayout layout = layout_with(context, lanes);
+        if (!layout_has(&layout.numbers, &context->layout))
+            continue;
         bool fits = layout.shared_bytes <= room && layout.chunks * 4 <= WEIGHTS_IN_LINE_MAX &&
                     (!registers_only || layout.register_chunks == layout.chunks);
         if (fits ? !found || layout.step_us < out->step_us
                  : !found && (!any || layout.shared_bytes < out->shared_bytes))
             *out = layout;
+        if (fits && context->layouts)
+            layout_list_add(context->layouts, &layout.numbers, layout.step_us);
         found |= fits;
         any = true;
     }
@@ -189,6 +194,7 @@ void cta_fill(const CtaLayout *layout, int unroll, Choice *choice)
     choice->threads = layout->threads;
     choice->rows_per_cta = 1;
     choice->unroll = unroll;
+    choice->layout = layout->numbers;
     choice->shared_bytes = layout->shared_bytes;
     choice->packed_bytes = layout->packed_bytes;
 }

@@ -10,7 +10,8 @@ typedef struct {
     int lanes, threads, ring;
     int chunks, register_chunks; ///< of four weights, in one thread
     int64_t shared_bytes, packed_bytes;
-    double step_us; ///< estimate for one row in one CTA
+    WorkLayout numbers; ///< those that are searched: lanes
+    double step_us;     ///< estimate for one row in one CTA
     int ctas_per_sm;
 } CtaLayout;
 

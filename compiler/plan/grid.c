@@ -133,6 +133,7 @@ static GridLayout layout_with(const PlanContext *context, int share, int rows)
     layout.packed_bytes = layout.ctas * shapes.fragments * (int64_t)THREADS * FRAGMENT_BYTES;
     layout.buffer_bytes = shapes.buffer_loads * FRAGMENT_BYTES;
     layout.step_us = step_us(context, &layout, &shapes);
+    layout.numbers = (WorkLayout){{{"share", share}, {"rows", rows}}, 2};
     return layout;
 }
 
@@ -147,10 +148,14 @@ bool grid_layout(const PlanContext *context, GridLayout *out)
             if (divide_up(context->layer->units, share) > grid_processors(context))
                 continue;
             const GridLayout layout = layout_with(context, share, rows);
+            if (!layout_has(&layout.numbers, &context->layout))
+                continue;
             const bool fits = layout.shared_bytes <= context->device->shared_bytes_per_cta;
             if (fits ? !found || layout.step_us < out->step_us
                      : !found && layout.shared_bytes < out->shared_bytes)
                 *out = layout;
+            if (fits && context->layouts)
+                layout_list_add(context->layouts, &layout.numbers, layout.step_us);
             found |= fits;
         }
     return found;

@@ -15,6 +15,7 @@ typedef struct {
     int64_t shared_bytes;
     int64_t packed_bytes; ///< of the recurrent weights
     int64_t buffer_bytes; ///< of one group's operand buffers
+    WorkLayout numbers;   ///< those above that are searched
     double step_us;       ///< estimate, for all rows of the batch
 } GridLayout;
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "plan/cta.h"
+#include "plan/plan_file.h"
 #include "plan/stack.h"
 #include "rnnc/module.h"
 
@@ -22,11 +23,18 @@ typedef struct {
 } Policy;
 
 typedef struct {
+    const int *arches;
+    int arch_count;
+    bool cpu;
+} Targeted;
+
+typedef struct {
     Arena *arena;
     Diags *diags;
     Plan *plan;
     Policy policy;
-    bool unroll_told; ///< the note on a reduced factor was given
+    const PlanFile *file; ///< names each layer's variant; NULL: the policy does
+    bool unroll_told;     ///< the note on a reduced factor was given
 } Planner;
 
 void reason_add(Arena *arena, Reasons *reasons, Span span, const char *format, ...)
@@ -159,24 +167,34 @@ static void insert_by_cost(Arena *arena, Choice **choices, int *count, Choice ch
     }
 }
 
+static const PlannedLayer *planned_layer(const Planner *planner, const Layer *layer)
+{
+    return planner->file ? plan_file_layer(planner->file, layer->name) : NULL;
+}
+
 /// Asks every variant that may be kept: those that apply go to `others` by cost (the CPU's to
-/// `cpu`), the rest to the refusals.
+/// `cpu`), the rest to the refusals. A plan's variant is asked for its layout there.
 static void ask_variants(Planner *planner, LayerPlan *layer)
 {
+    const PlannedLayer *planned = planned_layer(planner, layer->layer);
     for (const Variant *const *at = plan_variants; *at; at++) {
         const Variant *variant = *at;
+        PlanContext context = layer->context;
+        const bool is_planned = planned && planned->variant == variant;
+        if (is_planned)
+            context.layout = planned->layout;
         if (variant->gpu ? !planner->plan->device : !planner->plan->cpu)
             continue;
-        if (variant->for_comparison && !is_named(&planner->policy, variant))
+        if (variant->for_comparison && !is_planned && !is_named(&planner->policy, variant))
             continue;
         Reasons reasons = {0};
-        variant->check(planner->arena, &layer->context, &reasons);
+        variant->check(planner->arena, &context, &reasons);
         if (reasons.count > 0) {
             refuse(planner, layer, variant, reasons);
             continue;
         }
         Choice choice = {.variant = variant};
-        variant->estimate(planner->arena, &layer->context, &choice);
+        variant->estimate(planner->arena, &context, &choice);
         if (variant->gpu) {
             insert_by_cost(planner->arena, &layer->others, &layer->other_count, choice);
         } else {
@@ -244,6 +262,36 @@ static void keep_named(Planner *planner, LayerPlan *layer)
             i++;
     if (policy->with_fallback && !policy->all && layer->choice_count > 0)
         keep_kind(planner, layer, RNNC_VARIANT_STEPWISE, "fallback, runs on every device");
+}
+
+/// The plan's variant, and stepwise behind it; where it cannot run the layer, why.
+static void keep_planned(Planner *planner, LayerPlan *layer, const PlannedLayer *planned)
+{
+    const bool required = planner->plan->model->spec->cudnn == CUDNN_REQUIRE;
+    if (!required || planned->variant->kind == RNNC_VARIANT_CUDNN)
+        keep_kind(planner, layer, (rnnc_variant_kind)planned->variant->kind, "fastest measured");
+    if (layer->choice_count > 0) {
+        keep_kind(planner, layer, RNNC_VARIANT_STEPWISE, "fallback, runs on every device");
+        return;
+    }
+    Text asked = {.arena = planner->arena};
+    text_add(&asked, planned->variant->name);
+    if (planned->layout.count > 0) {
+        text_add(&asked, " ");
+        layout_print(&planned->layout, &asked);
+    }
+    Diag *diag =
+        diag_add(planner->diags, DIAG_E0607, planned->variant_span,
+                 "layer '%s' cannot run as planned: %s", layer->layer->name, text_string(&asked));
+    for (int i = 0; i < layer->refusal_count; i++)
+        for (int r = 0; layer->refusals[i].variant == planned->variant &&
+                        r < layer->refusals[i].reasons.count && planned->layout.count == 0;
+             r++)
+            diag_note(diag, layer->refusals[i].reasons.items[r].span, "%s",
+                      layer->refusals[i].reasons.items[r].text);
+    if (required)
+        diag_note(diag, planner->plan->model->spec->cudnn_span, "cuDNN is required here");
+    diag_help(diag, "tune again: rnnc tune MODEL.yaml -o FILE");
 }
 
 /// Why nothing is left, variant by variant.
@@ -322,8 +370,11 @@ static void tell_unroll(Planner *planner, const LayerPlan *layer)
 static void plan_layer(Planner *planner, LayerPlan *layer)
 {
     const Plan *plan = planner->plan;
+    const PlannedLayer *planned = planned_layer(planner, layer->layer);
     ask_variants(planner, layer);
-    if (plan->device) {
+    if (planned) {
+        keep_planned(planner, layer, planned);
+    } else if (plan->device) {
         if (plan->model->spec->cudnn == CUDNN_REQUIRE) {
             require_cudnn(planner, layer);
             return;
@@ -403,12 +454,15 @@ static double shared_layer_us(Planner *planner, PlanContext context)
 {
     const Policy *policy = &planner->policy;
     LayerPlan layer = {.layer = context.layer, .context = context};
+    const PlannedLayer *planned = planned_layer(planner, context.layer);
     ask_variants(planner, &layer);
     for (int i = 0; i < layer.other_count; i++) {
         const Variant *variant = layer.others[i].variant;
         const bool alone =
             variant->kind == RNNC_VARIANT_CUDNN || variant->kind == RNNC_VARIANT_STEPWISE;
-        if (!alone && (policy->automatic || policy->all || is_named(policy, variant)))
+        if (planned && planned->variant != variant)
+            continue;
+        if (!alone && (planned || policy->automatic || policy->all || is_named(policy, variant)))
             return layer.others[i].cost_us + (context.at_once - 1) * input_product_us(&context);
     }
     return INFINITY;
@@ -451,16 +505,19 @@ static int plan_stack(Planner *planner, int index)
     return count;
 }
 
-const Plan *plan_make(Arena *arena, Diags *diags, const Model *model, const int *arches,
-                      int arch_count, bool cpu, const char *variants)
+/// By the words of a policy, or by a plan.
+static const Plan *make(Arena *arena, Diags *diags, const Model *model, const Targeted *targets,
+                        const char *variants, const PlanFile *file)
 {
     size_t errors = diags_error_count(diags);
     Plan *plan = ARENA_NEW(arena, Plan);
-    *plan = (Plan){.model = model, .cpu = cpu, .layer_count = model->layer_count};
+    *plan = (Plan){.model = model, .cpu = targets->cpu, .layer_count = model->layer_count};
     plan->layers = ARENA_ARRAY(arena, LayerPlan, model->layer_count);
-    Planner planner = {.arena = arena, .diags = diags, .plan = plan};
+    Planner planner = {.arena = arena, .diags = diags, .plan = plan, .file = file};
     read_policy(&planner, variants);
-    if (!choose_device(&planner, arches, arches ? arch_count : 0))
+    if (!choose_device(&planner, targets->arches, targets->arches ? targets->arch_count : 0))
+        return NULL;
+    if (file && !plan_file_fits(arena, diags, file, model, plan->arches, plan->arch_count))
         return NULL;
     int64_t unroll = asked_unroll(model);
     check_requirement(&planner);
@@ -475,4 +532,16 @@ const Plan *plan_make(Arena *arena, Diags *diags, const Model *model, const int 
     for (int i = 0; i < plan->layer_count;)
         i += plan_stack(&planner, i);
     return diags_error_count(diags) == errors ? plan : NULL;
+}
+
+const Plan *plan_make(Arena *arena, Diags *diags, const Model *model, const int *arches,
+                      int arch_count, bool cpu, const char *variants)
+{
+    return make(arena, diags, model, &(Targeted){arches, arch_count, cpu}, variants, NULL);
+}
+
+const Plan *plan_make_from_file(Arena *arena, Diags *diags, const Model *model, const int *arches,
+                                int arch_count, bool cpu, const PlanFile *file)
+{
+    return make(arena, diags, model, &(Targeted){arches, arch_count, cpu}, NULL, file);
 }

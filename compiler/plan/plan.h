@@ -8,6 +8,7 @@
 #define RNNC_PLAN_PLAN_H
 
 #include "model/model.h"
+#include "plan/layout.h"
 
 /// One reason against a variant: what is in the way, and the spec's key that causes it.
 typedef struct {
@@ -47,6 +48,8 @@ typedef struct {
     int64_t batch, timesteps; ///< what to optimise for (1 and 100 where `any`)
     int64_t unroll;           ///< asked factor, 0: false, -1: auto
     int at_once;              ///< layers of a stack that share the GPU at a time; 1: this one alone
+    WorkLayout layout;        ///< only layouts with these numbers are tried; none: all are
+    LayoutList *layouts;      ///< takes the cheapest that fit; NULL: nobody asks
 } PlanContext;
 
 /// One variant of one layer, with its numbers.
@@ -54,7 +57,8 @@ typedef struct Choice {
     const struct Variant *variant;
     double cost_us; ///< estimated time of the layer
     int threads, rows_per_cta, unroll;
-    int ctas; ///< of a group that shares R; 0: each works alone
+    int ctas;          ///< of a group that shares R; 0: each works alone
+    WorkLayout layout; ///< what it was estimated for
     int64_t shared_bytes, packed_bytes;
     int64_t buffer_bytes; ///< device memory of one group, through which its CTAs exchange
     int64_t memory_bytes; ///< device memory beyond weights
@@ -73,7 +77,8 @@ typedef struct Variant {
     /// Fills numbers and cost. Only called when applicable.
     void (*estimate)(Arena *arena, const PlanContext *context, Choice *choice);
     /// Prints what this choice adds to the stub: its RNN_* defines and the include of the skeleton.
-    /// images_print prints the cell's part (emit_cuda_cell) before it. NULL: no device code.
+    /// images_print prints the cell's part (emit_cuda_cell) before it, and asks with the choice's
+    /// layout in the context. NULL: no device code.
     void (*print_stub)(const PlanContext *context, const Choice *choice, Text *out);
     bool stub_alone; ///< the stub needs nothing of the cell, and nothing is printed before it
 } Variant;
@@ -119,6 +124,13 @@ typedef struct {
 /// an error at its key). `arches` NULL: CPU only.
 const Plan *plan_make(Arena *arena, Diags *diags, const Model *model, const int *arches,
                       int arch_count, bool cpu, const char *variants);
+
+struct PlanFile;
+
+/// The plan that a file holds (plan/plan_file.h), with stepwise behind each variant. Adds E0607 and
+/// returns NULL where it does not fit.
+const Plan *plan_make_from_file(Arena *arena, Diags *diags, const Model *model, const int *arches,
+                                int arch_count, bool cpu, const struct PlanFile *file);
 
 /// What the module tells cuDNN of a layer: the values of rnnc_cudnn_desc.
 typedef struct {

@@ -46,6 +46,7 @@ static void estimate(Arena *arena, const PlanContext *context, Choice *choice)
     choice->rows_per_cta = layout.rows;
     choice->unroll = 1;
     choice->ctas = layout.ctas;
+    choice->layout = layout.numbers;
     choice->shared_bytes = layout.shared_bytes;
     choice->packed_bytes = layout.packed_bytes;
     choice->cost_us = 7.0 + input_product_us(context) + (double)context->timesteps * layout.step_us;
