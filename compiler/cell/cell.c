@@ -6,6 +6,7 @@
 
 #include "base/embedded.h"
 #include "base/file.h"
+#include "cell/cell_gradient.h"
 #include "cell/cell_parse.h"
 #include "cell/cell_schedule.h"
 #include "cell/cell_zoneout.h"
@@ -94,6 +95,10 @@ const Cell *cell_load(Arena *arena, Diags *diags, Span span, const char *name, c
     Cell *cell = cell_parse(arena, diags, source, &full);
     if (!cell || !cell_zone_out(diags, cell, &full) || !cell_schedule(arena, diags, cell))
         return NULL;
+    if (full.trains) {
+        cell_derive(arena, cell, full.units, full.projection);
+        cell_schedule(arena, diags, cell); // no longer than before: products and norms are the same
+    }
     cell->is_builtin = !is_file;
     return cell;
 }

@@ -35,7 +35,9 @@ typedef struct {
     const char *name;
     double start; ///< 0 unless the cell says otherwise (slstm's m: -infinity)
     Domain domain;
-    int next; ///< node of its value after the step
+    int next;         ///< node of its value after the step
+    int trained_next; ///< the same in training, where zoneout draws
+    double zoneout;   ///< its rate
 } CellState;
 
 /// A value that one phase leaves in memory for a later one (or for its own matrix product).
@@ -70,7 +72,8 @@ typedef struct {
 /// Leaves of the graph and what Node.index means: OP_INPUT (W gate), OP_PRODUCT (gate of R, or
 /// CELL_GATES_MAX for P), OP_BIAS (b gate), OP_RECURRENT_BIAS (rb gate),
 /// OP_PARAMETER (p gate), OP_STATE (state, value before the step), OP_STATISTIC (2n: mean, 2n + 1:
-/// 1 / sqrt(variance + 1e-5) of norm n of the cell, which one phase takes and alone reads).
+/// 1 / sqrt(variance + 1e-5) of norm n of the cell, which one phase takes and alone reads), OP_DRAW
+/// (state: 1 where zoneout keeps its value, in training), OP_SEED (see cell_gradient.h).
 typedef struct {
     const char *name, *title;
     const Source *source;
@@ -88,6 +91,7 @@ typedef struct {
     int product_operands[CELL_GATES_MAX + 1]; ///< node that each product multiplies, by its index
     bool is_gain[CELL_GATES_MAX];             ///< gates of p that multiply a layer_norm
     bool is_builtin;                          ///< from templates/cells, not a user's file
+    const struct CellGradient *gradient;      ///< NULL: for inference alone
     Activation activation, recurrent_activation, output_activation; ///< as bound
 } Cell;
 
@@ -108,6 +112,8 @@ typedef struct {
     const double *zoneout_rates;
     const Span *zoneout_spans;
     int zoneout_count;
+    bool trains;               ///< derives the gradient too; then the sizes must be there
+    int64_t units, projection; ///< H, and P or 0
 } CellBinding;
 
 /// Parses and checks the cell `name`: built in (case-insensitive) or, where it ends in ".cell", a
@@ -146,6 +152,9 @@ void cell_print_pointwise(const Cell *cell, Text *out);
 /// computes operation `number` of RNN_OPERATIONS; `value` is indexed by the numbers of those before
 /// it. RNN_RESULTS lists those that are the new states.
 void cell_print_operations(const Cell *cell, Text *out);
+
+/// Prints the derivative at x times a seed, as `RNN_INLINE rnn_f NAME(rnn_f x, rnn_f seed)`.
+void activation_print_slope(const Activation *activation, const char *name, Text *out);
 
 /// Prints one activation as `RNN_INLINE rnn_f NAME(rnn_f x)`.
 void activation_print_function(const Activation *activation, const char *name, Text *out);

@@ -1,277 +1,59 @@
-// Printing: the schedule as text, and the pointwise functions as C. A value is declared by its own
-// name, or as t<number> where it is read more than once; what is read once stands in its place.
+// Printing: the schedule as text, and the pointwise functions as C.
 #include <assert.h>
-#include <ctype.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cell/cell.h"
+#include "cell/cell_gradient.h"
 #include "cell/cell_schedule.h"
+#include "cell/printer.h"
 
-typedef struct {
-    const Graph *graph;
-    const Cell *cell; ///< NULL: an activation
-    int phase;
-    int *uses;                         ///< of each node in this function
-    const char **names;                ///< declared names
-    int positions[CELL_GATES_MAX + 1]; ///< of a product in this phase's rows
-    bool reads[OP_COUNT];              ///< leaves that were printed
-    bool reads_carry, writes_carry, writes_state;
-    bool is_of_members; ///< the function gives the members of norms
-    Text *out;
-} Printer;
-
-static int carried(const Printer *printer, int node)
-{
-    return printer->cell ? cell_carry_before(printer->cell, node, printer->phase) : -1;
-}
-
-/// Counts the uses of everything that `node` needs within this function.
-static void count_uses(Printer *printer, int node)
-{
-    if (printer->uses[node]++ > 0 || carried(printer, node) >= 0)
-        return;
-    for (int k = 0; k < op_arity(printer->graph->nodes[node].op); k++)
-        count_uses(printer, printer->graph->nodes[node].args[k]);
-}
-
-/// The shortest decimal that reads back as the same float.
-static void print_constant(double value, Text *out)
-{
-    double largest = 3.4028234663852886e38;
-    if (isnan(value)) {
-        text_add(out, "rnn_const(RNN_INFINITY) - rnn_const(RNN_INFINITY)");
-    } else if (fabs(value) > largest) {
-        text_addf(out, "rnn_const(%sRNN_INFINITY)", value < 0 ? "-" : "");
-    } else {
-        char text[40];
-        for (int digits = 1; digits <= 9; digits++) {
-            snprintf(text, sizeof text, "%.*g", digits, value);
-            if (strtof(text, NULL) == (float)value)
-                break;
-        }
-        text_addf(out, "rnn_const(%s%sf)", text, strpbrk(text, ".e") ? "" : ".0");
-    }
-}
-
-/// The place of the cell's norm `number` among those of this phase, which is the one that takes it.
-static int norm_position(const Printer *printer, int number)
-{
-    const CellPhase *phase = &printer->cell->phases[printer->phase];
-    int at = 0;
-    while (at < phase->norm_count && phase->norms[at].number != number)
-        at++;
-    assert(at < phase->norm_count);
-    return at;
-}
-
-static void print_leaf(Printer *printer, const Node *node)
-{
-    int index = node->op == OP_PRODUCT ? printer->positions[node->index] : node->index;
-    if (node->op == OP_STATISTIC)
-        index = 2 * norm_position(printer, node->index / 2) + node->index % 2;
-    printer->reads[node->op] = true;
-    for (const char *at = op_format(node->op); *at; at++)
-        if (at[0] == '$' && at[1] == 'i') {
-            text_addf(printer->out, "%d", index);
-            at++;
-        } else {
-            text_add_bytes(printer->out, at, 1);
-        }
-}
-
-static void print_value(Printer *printer, int node);
-
-/// The text of the node itself, operands in place of $0 $1 $2. The right operand of an operator is
-/// put in parentheses at equal strength too, for the order of float operations is the equation's.
-static void print_operation(Printer *printer, const Node *node)
-{
-    int strength = op_strength(node->op);
-    for (const char *at = op_format(node->op); *at; at++) {
-        if (at[0] != '$') {
-            text_add_bytes(printer->out, at, 1);
-            continue;
-        }
-        int which = *++at - '0';
-        int argument = node->args[which];
-        const Node *below = &printer->graph->nodes[argument];
-        bool in_place = !printer->names[argument] && carried(printer, argument) < 0;
-        int inner = in_place ? op_strength(below->op) : 3;
-        bool is_nan = below->op == OP_CONST && isnan(below->value);
-        bool enclosed = strength < 3 && (inner < strength || (inner == strength && which > 0) ||
-                                         (node->op == OP_NEG && inner < 3) || is_nan);
-        text_add(printer->out, enclosed ? "(" : "");
-        print_value(printer, argument);
-        text_add(printer->out, enclosed ? ")" : "");
-    }
-}
-
-static void print_value(Printer *printer, int index)
-{
-    const Node *node = &printer->graph->nodes[index];
-    int carry = carried(printer, index);
-    if (carry >= 0) {
-        printer->reads_carry = true;
-        text_addf(printer->out, "carry_in[%d]", carry);
-    } else if (printer->names[index]) {
-        text_add(printer->out, printer->names[index]);
-    } else if (node->op == OP_CONST) {
-        print_constant(node->value, printer->out);
-    } else if (op_arity(node->op) == 0) {
-        print_leaf(printer, node);
-    } else {
-        print_operation(printer, node);
-    }
-}
-
-static bool is_taken(const Printer *printer, const char *name, int before)
-{
-    static const char *const words[] = {
-        "auto",     "bool",      "break",     "case",     "char",    "const",     "continue",
-        "default",  "do",        "double",    "else",     "enum",    "extern",    "float",
-        "for",      "goto",      "if",        "inline",   "int",     "long",      "register",
-        "restrict", "return",    "short",     "signed",   "sizeof",  "static",    "struct",
-        "switch",   "typedef",   "union",     "unsigned", "void",    "volatile",  "while",
-        "class",    "delete",    "new",       "operator", "private", "public",    "this",
-        "template", "throw",     "try",       "catch",    "true",    "false",     "virtual",
-        "using",    "friend",    "and",       "or",       "not",     "xor",       "linux",
-        "unix",     "i386",      "asm",       "typeof",   "input",   "product",   "bias",
-        "state",    "parameter", "x",         "seed",     "main",    "namespace", "explicit",
-        "export",   "nullptr",   "protected", "typename", "mutable", "signbit",   "recurrent_bias",
-        "carry_in", "carry_out", "state_out", "half",     "alignas", "alignof",   "constexpr",
-        "decltype", "noexcept",  "statistic", "member"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (text_equal(words[i], name))
-            return true;
-    for (int i = 0; i < before; i++)
-        if (printer->names[i] && text_equal(printer->names[i], name))
-            return true;
-    return false;
-}
-
-/// The cell's own name as a C identifier: c' is c_next; capitals and words of C get a tail, for
-/// macros are written so.
-static const char *identifier(Printer *printer, int index)
-{
-    Arena *arena = printer->out->arena;
-    const char *own = printer->graph->nodes[index].name;
-    if (!own)
-        return arena_format(arena, "t%d", index);
-    size_t length = strlen(own);
-    bool is_next = own[length - 1] == '\'';
-    const char *name =
-        arena_format(arena, "%.*s%s", (int)(length - is_next), own, is_next ? "_next" : "");
-    bool special = strncmp(name, "rnn", 3) == 0 || name[0] == '_' ||
-                   (name[0] == 't' && isdigit((unsigned char)name[1]));
-    for (const char *at = name; *at; at++)
-        special |= isupper((unsigned char)*at) != 0;
-    return special || is_taken(printer, name, index) ? arena_format(arena, "%s_%d", name, index)
-                                                     : name;
-}
-
-/// Declares, in order, what has a name or is used more than once.
-static void print_declarations(Printer *printer)
-{
-    for (int i = 0; i < printer->graph->count; i++) {
-        const Node *node = &printer->graph->nodes[i];
-        bool is_leaf = op_arity(node->op) == 0;
-        if (printer->uses[i] == 0 || is_leaf || carried(printer, i) >= 0 ||
-            (!node->name && printer->uses[i] < 2))
-            continue;
-        const char *name = identifier(printer, i);
-        text_addf(printer->out, "    const rnn_f %s = ", name);
-        print_operation(printer, node);
-        text_add(printer->out, ";\n");
-        printer->names[i] = name;
-    }
-}
-
-static Printer printer_of(const Graph *graph, const Cell *cell, int phase, Text *out)
-{
-    return (Printer){.graph = graph,
-                     .cell = cell,
-                     .phase = phase,
-                     .uses = ARENA_ARRAY(out->arena, int, graph->count + 1),
-                     .names = ARENA_ARRAY(out->arena, const char *, graph->count + 1),
-                     .out = out};
-}
-
-static Printer phase_printer(const Cell *cell, int number, Text *body)
+Printer printer_of_phase(const Cell *cell, int number, Text *body)
 {
     const CellPhase *phase = &cell->phases[number];
-    Printer printer = printer_of(&cell->graph, cell, number, body);
+    Printer printer = printer_of(&cell->graph, body);
+    int *products = ARENA_ARRAY(body->arena, int, CELL_GATES_MAX + 1);
+    int *statistics = ARENA_ARRAY(body->arena, int, 2 * cell->norm_count + 1);
     for (int i = 0; i < phase->row_count; i++)
-        printer.positions[phase->matrix == MATRIX_P ? CELL_GATES_MAX : phase->rows[i]] = i;
-    return printer;
-}
-
-/// The body of phase `number`: declarations, then carries and states.
-static Printer print_body(const Cell *cell, int number, Text *body)
-{
-    const CellPhase *phase = &cell->phases[number];
-    Printer printer = phase_printer(cell, number, body);
-    for (int i = 0; i < cell->carry_count; i++)
-        if (cell->carries[i].first_phase == number)
-            count_uses(&printer, cell->carries[i].node);
-    for (int i = 0; i < phase->state_count; i++)
-        count_uses(&printer, cell->states[phase->states[i]].next);
-    print_declarations(&printer);
-    for (int i = 0; i < cell->carry_count; i++)
-        if (cell->carries[i].first_phase == number) {
-            printer.writes_carry = true;
-            text_addf(body, "    carry_out[%d] = ", i);
-            print_value(&printer, cell->carries[i].node);
-            text_add(body, ";\n");
-        }
-    for (int i = 0; i < phase->state_count; i++) {
-        printer.writes_state = true;
-        text_addf(body, "    state_out[%d] = ", phase->states[i]);
-        print_value(&printer, cell->states[phase->states[i]].next);
-        text_add(body, ";\n");
+        products[phase->matrix == MATRIX_P ? CELL_GATES_MAX : phase->rows[i]] = i;
+    for (int i = 0; i < phase->norm_count; i++)
+        for (int k = 0; k < 2; k++)
+            statistics[2 * phase->norms[i].number + k] = 2 * i + k;
+    for (int i = 0; i < cell->graph.count; i++) {
+        const int carry = cell_carry_before(cell, i, number);
+        if (carry >= 0)
+            printer.given[i] = arena_format(body->arena, "carry_in[%d]", carry);
     }
+    printer.products = products;
+    printer.statistics = statistics;
     return printer;
 }
 
-/// What the printed body does not use of its arguments.
-static void print_unused(const Printer *printer, Text *out)
-{
-    const struct {
-        const char *name;
-        bool is_used;
-    } arguments[] = {{"input", printer->reads[OP_INPUT]},
-                     {"product", printer->reads[OP_PRODUCT]},
-                     {"bias", printer->reads[OP_BIAS]},
-                     {"recurrent_bias", printer->reads[OP_RECURRENT_BIAS]},
-                     {"parameter", printer->reads[OP_PARAMETER]},
-                     {"state", printer->reads[OP_STATE]},
-                     {"carry_in", printer->reads_carry},
-                     {"statistic", printer->reads[OP_STATISTIC] || printer->is_of_members},
-                     {"carry_out", printer->writes_carry || printer->is_of_members},
-                     {"state_out", printer->writes_state || printer->is_of_members}};
-    const char *between = "    ";
-    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++)
-        if (!arguments[i].is_used) {
-            text_addf(out, "%s(void)%s", between, arguments[i].name);
-            between = ", ";
-        }
-    text_add(out, text_equal(between, ", ") ? ";\n" : "");
-}
+enum { PHASE_INPUTS = 8, MEMBER_INPUTS = 7 };
+static const char *const phase_arguments[] = {"input",     "product",  "bias",     "recurrent_bias",
+                                              "parameter", "state",    "carry_in", "statistic",
+                                              "carry_out", "state_out"};
+static const char *const member_arguments[] = {"input",     "product", "bias",     "recurrent_bias",
+                                               "parameter", "state",   "carry_in", "member"};
 
+/// Phase `number`: declarations, then carries and states.
 static void print_phase(const Cell *cell, int number, Text *out)
 {
+    const CellPhase *phase = &cell->phases[number];
     Text body = {.arena = out->arena};
-    Printer printer = print_body(cell, number, &body);
-    text_addf(out,
-              "RNN_INLINE void rnn_phase%d(const rnn_f *input, const rnn_f *product,\n"
-              "                           const rnn_f *bias, const rnn_f *recurrent_bias,\n"
-              "                           const rnn_f *parameter, const rnn_f *state,\n"
-              "                           const rnn_f *carry_in, const rnn_f *statistic, rnn_f "
-              "*carry_out,\n"
-              "                           rnn_f *state_out)\n{\n",
-              number);
-    print_unused(&printer, out);
-    text_addf(out, "%s}\n", text_string(&body));
+    Printer printer = printer_of_phase(cell, number, &body);
+    for (int i = 0; i < cell->carry_count; i++)
+        if (cell->carries[i].first_phase == number)
+            printer_use(&printer, cell->carries[i].node);
+    for (int i = 0; i < phase->state_count; i++)
+        printer_use(&printer, cell->states[phase->states[i]].next);
+    printer_declare(&printer);
+    for (int i = 0; i < cell->carry_count; i++)
+        if (cell->carries[i].first_phase == number)
+            printer_assign(&printer, "carry_out", i, cell->carries[i].node);
+    for (int i = 0; i < phase->state_count; i++)
+        printer_assign(&printer, "state_out", phase->states[i],
+                       cell->states[phase->states[i]].next);
+    printer_function(arena_format(out->arena, "rnn_phase%d", number), phase_arguments, PHASE_INPUTS,
+                     sizeof phase_arguments / sizeof *phase_arguments, text_string(&body), out);
 }
 
 /// What the norms of phase `number` are taken of.
@@ -279,26 +61,18 @@ static void print_members(const Cell *cell, int number, Text *out)
 {
     const CellPhase *phase = &cell->phases[number];
     Text body = {.arena = out->arena};
-    Printer printer = phase_printer(cell, number, &body);
-    printer.is_of_members = true;
+    Printer printer = printer_of_phase(cell, number, &body);
     for (int i = 0; i < phase->norm_count; i++)
         for (int k = 0; k < phase->norms[i].member_count; k++)
-            count_uses(&printer, phase->norms[i].members[k]);
-    print_declarations(&printer);
+            printer_use(&printer, phase->norms[i].members[k]);
+    printer_declare(&printer);
     for (int i = 0, at = 0; i < phase->norm_count; i++)
-        for (int k = 0; k < phase->norms[i].member_count; k++) {
-            text_addf(&body, "    member[%d] = ", at++);
-            print_value(&printer, phase->norms[i].members[k]);
-            text_add(&body, ";\n");
-        }
-    text_addf(out,
-              "RNN_INLINE void rnn_members%d(const rnn_f *input, const rnn_f *product,\n"
-              "                             const rnn_f *bias, const rnn_f *recurrent_bias,\n"
-              "                             const rnn_f *parameter, const rnn_f *state,\n"
-              "                             const rnn_f *carry_in, rnn_f *member)\n{\n",
-              number);
-    print_unused(&printer, out);
-    text_addf(out, "%s}\n\n", text_string(&body));
+        for (int k = 0; k < phase->norms[i].member_count; k++)
+            printer_assign(&printer, "member", at++, phase->norms[i].members[k]);
+    printer_function(arena_format(out->arena, "rnn_members%d", number), member_arguments,
+                     MEMBER_INPUTS, sizeof member_arguments / sizeof *member_arguments,
+                     text_string(&body), out);
+    text_add(out, "\n");
 }
 
 void cell_print_pointwise(const Cell *cell, Text *out)
@@ -315,7 +89,7 @@ void cell_print_pointwise(const Cell *cell, Text *out)
 static void print_case(Printer *printer, int node, int number)
 {
     text_addf(printer->out, "    case %d:\n        return ", number);
-    print_value(printer, node);
+    printer_value(printer, node);
     text_add(printer->out, ";\n");
     printer->names[node] = arena_format(printer->out->arena, "value[%d]", number);
 }
@@ -325,14 +99,14 @@ void cell_print_operations(const Cell *cell, Text *out)
     const Graph *graph = &cell->graph;
     int *numbers = ARENA_ARRAY(out->arena, int, graph->count), count = 0;
     assert(cell->phase_count == 1 && cell->norm_count == 0);
-    Printer printer = phase_printer(cell, 0, out);
+    Printer printer = printer_of_phase(cell, 0, out);
     text_add(out, "template <class Column, class States>\n"
                   "RNN_INLINE rnn_f rnn_operate(int number, Column input, Column product,\n"
                   "                             Column bias, Column recurrent_bias,\n"
                   "                             Column parameter, States state, Column value)\n{\n"
                   "    switch (number) {\n");
     for (int i = 0; i < cell->state_count; i++)
-        count_uses(&printer, cell->states[i].next);
+        printer_use(&printer, cell->states[i].next);
     for (int i = 0; i < graph->count; i++)
         if (printer.uses[i] > 0 && op_arity(graph->nodes[i].op) > 0)
             print_case(&printer, i, numbers[i] = count++);
@@ -350,14 +124,32 @@ void activation_print_function(const Activation *activation, const char *name, T
 {
     Graph graph = {.arena = out->arena};
     int result = activation_apply(&graph, activation, graph_add(&graph, (Node){.op = OP_ARGUMENT}));
-    Printer printer = printer_of(&graph, NULL, 0, out);
-    count_uses(&printer, result);
+    Printer printer = printer_of(&graph, out);
+    printer_use(&printer, result);
     text_addf(out, "RNN_INLINE rnn_f %s(rnn_f x)\n{\n", name);
     if (printer.uses[0] == 0)
         text_add(out, "    (void)x;\n");
-    print_declarations(&printer);
+    printer_declare(&printer);
     text_add(out, "    return ");
-    print_value(&printer, result);
+    printer_value(&printer, result);
+    text_add(out, ";\n}\n");
+}
+
+void activation_print_slope(const Activation *activation, const char *name, Text *out)
+{
+    Graph graph = {.arena = out->arena};
+    const int x = graph_add(&graph, (Node){.op = OP_ARGUMENT});
+    const int result = activation->name ? activation_apply(&graph, activation, x) : x;
+    const int seed = graph_add(&graph, (Node){.op = OP_SEED});
+    int slope;
+    graph_differentiate(&graph, &result, &seed, 1, &x, 1, &slope);
+    Printer printer = printer_of(&graph, out);
+    printer.given[seed] = "seed";
+    printer_use(&printer, slope);
+    text_addf(out, "RNN_INLINE rnn_f %s(rnn_f x, rnn_f seed)\n{\n    (void)x, (void)seed;\n", name);
+    printer_declare(&printer);
+    text_add(out, "    return ");
+    printer_value(&printer, slope);
     text_add(out, ";\n}\n");
 }
 
@@ -377,7 +169,7 @@ static const char *carry_name(const Cell *cell, int carry)
     return name ? name : "";
 }
 
-static void print_member(const Cell *cell, int member, Text *out)
+void cell_print_value_name(const Cell *cell, int member, Text *out)
 {
     const Node *node = &cell->graph.nodes[member];
     if (node->op == OP_INPUT)
@@ -399,7 +191,7 @@ static void print_norms(const Cell *cell, const CellPhase *phase, Text *out)
     for (int i = 0; i < phase->norm_count; i++)
         for (int k = 0; k < phase->norms[i].member_count; k++) {
             text_add(out, k ? " " : " norm(");
-            print_member(cell, phase->norms[i].members[k], out);
+            cell_print_value_name(cell, phase->norms[i].members[k], out);
             text_add(out, k + 1 == phase->norms[i].member_count ? ")" : "");
         }
 }

@@ -13,6 +13,7 @@
 //             carry v ------------------------------^ operand of phase 1
 #include "cell/cell_schedule.h"
 
+#include "cell/cell_gradient.h"
 #include "cell/expression.h"
 
 enum { NOT_YET = 1000 }; ///< phase of a value whose product has none so far
@@ -52,7 +53,7 @@ const int *cell_node_domains(Arena *arena, const Cell *cell)
             domains[i] = domains[cell->norms[node->index / 2].members[0]];
         if (node->op == OP_PRODUCT && node->index == CELL_GATES_MAX)
             domains[i] = DOMAIN_PROJECTION;
-        if (node->op == OP_STATE)
+        if (node->op == OP_STATE || node->op == OP_DRAW)
             domains[i] = (int)cell->states[node->index].domain;
         for (int k = 0; k < op_arity(node->op); k++)
             if (domains[i] == DOMAIN_ANY)
@@ -350,8 +351,13 @@ static void find_needs(Schedule *schedule)
     }
     for (int phase = cell->phase_count - 1; phase >= 0; phase--) {
         for (int i = 0; i < cell->state_count; i++)
-            if (schedule->placement[i] == phase)
+            if (schedule->placement[i] == phase) {
                 need(schedule, phase, cell->states[i].next);
+                need(schedule, phase, cell->states[i].trained_next);
+            }
+        for (int i = 0; cell->gradient && i < cell->gradient->saved_count; i++)
+            if (cell->gradient->saved[i].phase == phase)
+                need(schedule, phase, cell->gradient->saved[i].node);
         for (int i = 0; i < count; i++)
             if (schedule->is_carried[i] && schedule->first[i] == phase)
                 need(schedule, phase, i);
@@ -444,6 +450,7 @@ bool cell_schedule(Arena *arena, Diags *diags, Cell *cell)
                          .first = ARENA_ARRAY(arena, int, count),
                          .last = ARENA_ARRAY(arena, int, count),
                          .needed = ARENA_ARRAY(arena, bool, CELL_PHASES_MAX *count)};
+    cell->phase_count = cell->carry_count = 0;
     for (int i = 0; i < cell->norm_count; i++)
         schedule.norm_phases[i] = -1;
     group_products(&schedule);

@@ -12,14 +12,20 @@ static void report_unknown(Diags *diags, const Cell *cell, const CellBinding *bi
     diag_help(diag, "its states: %s", text_string(&names));
 }
 
+/// Training: the old value where `draw` is not 0.
+static int kept(Graph *graph, int state, int next)
+{
+    int draw = graph_add(graph, (Node){.op = OP_DRAW, .index = state});
+    int old = graph_add(graph, (Node){.op = OP_STATE, .index = state});
+    return graph_op(graph, OP_SELECT, draw, old, next);
+}
+
 static int zoned_out(Graph *graph, int state, int next, double rate)
 {
-    if (rate == 0)
-        return next;
     int old = graph_add(graph, (Node){.op = OP_STATE, .index = state});
-    int kept = graph_op(graph, OP_MUL, graph_constant(graph, rate), old, 0);
+    int old_share = graph_op(graph, OP_MUL, graph_constant(graph, rate), old, 0);
     int share = graph_op(graph, OP_MUL, graph_constant(graph, 1 - rate), next, 0);
-    return graph_op(graph, OP_ADD, kept, share, 0);
+    return graph_op(graph, OP_ADD, old_share, share, 0);
 }
 
 bool cell_zone_out(Diags *diags, Cell *cell, const CellBinding *binding)
@@ -38,7 +44,15 @@ bool cell_zone_out(Diags *diags, Cell *cell, const CellBinding *binding)
             report_unknown(diags, cell, binding, i);
         all_known &= is_known;
     }
-    for (int i = 0; i < cell->state_count; i++)
-        cell->states[i].next = zoned_out(&cell->graph, i, cell->states[i].next, rates[i]);
+    for (int i = 0; i < cell->state_count; i++) {
+        CellState *state = &cell->states[i];
+        state->zoneout = rates[i];
+        state->trained_next = state->next;
+        if (rates[i] == 0)
+            continue;
+        if (binding->trains)
+            state->trained_next = kept(&cell->graph, i, state->next);
+        state->next = zoned_out(&cell->graph, i, state->next, rates[i]);
+    }
     return all_known;
 }

@@ -17,4 +17,11 @@ void emit_number(Text *out, const char *name, int64_t value);
 /// REVERSED, GO_BACKWARDS and RECURRENT_DROPOUT are 0 or 1; NORMS and MEMBERS the most of a phase.
 void emit_cell_numbers(const Layer *layer, Text *out);
 
+/// What the skeletons of training know of a cell's gradient: ZONEOUT alone without one. Of vectors
+/// saved and deltas the counts, sizes, phases or stages, and padded floats; of the stages one row
+/// each,
+///     {phase or -1, first delta of its rows, size, states (bit mask), {norms}, {their members}},
+/// and for each family of gates its deltas.
+void emit_gradient_numbers(const Layer *layer, Text *out);
+
 #endif

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "emit/host_tensors.h"
+#include "emit/host_training.h"
 
 const HostIsa *host_isas(int *out_count)
 {
@@ -385,6 +386,8 @@ void emit_host(Arena *arena, const HostModule *module, Text *out)
     if (module->image_count > 0)
         print_cubins(out, module);
     print_layers(arena, out, module, &tensors);
+    if (model->trains)
+        host_print_training(model, out);
     text_add(out, "static const int64_t rnnc_slot_widths[] = {");
     for (int i = 0; i < model->slot_count; i++)
         text_addf(out, "%lld, ", (long long)model->slot_widths[i]);
@@ -407,8 +410,9 @@ void emit_host(Arena *arena, const HostModule *module, Text *out)
               module->image_count);
     text_addf(out,
               ".images = %s,\n    .sequence_image = %d, .slot_count = %d, "
-              ".slot_widths = rnnc_slot_widths,\n    .self_test = %s,\n};\n\n"
+              ".slot_widths = rnnc_slot_widths,\n    .self_test = %s,\n    .training = %s,\n};\n\n"
               "#include \"host/module.c\"\n",
               module->image_count > 0 ? "rnnc_images" : "NULL", module->sequence_image,
-              model->slot_count, module->self_test ? "&rnnc_test" : "NULL");
+              model->slot_count, module->self_test ? "&rnnc_test" : "NULL",
+              model->trains ? "&rnnc_training" : "NULL");
 }

@@ -62,6 +62,7 @@ static void push_layer(Builder *builder, Layer layer, View in, View out)
     Model *model = builder->model;
     layer.in = in;
     layer.out = out;
+    layer.trains = model->trains;
     if (layer.kind != LAYER_MERGE)
         layer.in2 = (View){SLOT_NONE, 0, 0};
     ARENA_PUSH(builder->arena, model->layers, model->layer_count, layer);
@@ -78,8 +79,9 @@ static void add_layer(Builder *builder, const Layer *layer)
 
 static bool draws(const Builder *builder, const SpecLayer *spec)
 {
-    return builder->model->spec->dropout_at_inference.value &&
-           (spec->dropout.value > 0 || spec->recurrent_dropout.value > 0);
+    const bool zones_out = builder->model->trains && spec->zoneout_count > 0;
+    return (builder->model->trains || builder->model->spec->dropout_at_inference.value) &&
+           (spec->dropout.value > 0 || spec->recurrent_dropout.value > 0 || zones_out);
 }
 
 static Layer dropout_layer(Builder *builder, const SpecLayer *spec, const char *name)
@@ -172,7 +174,7 @@ static const char *stack_name(Arena *arena, const SpecLayer *spec, int index, co
 
 static const Cell *load_cell(Builder *builder, const SpecLayer *spec)
 {
-    return model_load_cell(builder->arena, builder->diags, builder->model->spec->path, spec);
+    return model_load_cell(builder->arena, builder->diags, builder->model->spec, spec);
 }
 
 static void end_sequence(Builder *builder, const SpecLayer *spec)
@@ -466,7 +468,8 @@ const Model *model_build_shapes(Arena *arena, Diags *diags, const Spec *spec)
                      .features = spec->tokens.value > 0 ? spec->tokens.value : spec->features.value,
                      .batch = spec->batch.value,
                      .timesteps = spec->timesteps.value,
-                     .time_major = spec->layout == LAYOUT_TIME_MAJOR};
+                     .time_major = spec->layout == LAYOUT_TIME_MAJOR,
+                     .trains = spec->mode == MODE_TRAINING};
     Builder builder = {.arena = arena,
                        .diags = diags,
                        .model = model,

@@ -1,7 +1,7 @@
 // Model: the spec with every shape, name, cell and weight resolved; stacks flattened to single
 // layers, a bidirectional layer to its two directions and, where they are not concatenated, their
-// merge. `dropout` is nothing (identity at inference) unless the spec drops at inference too. What
-// plan and emit read. A layer reads a buffer (or x) and writes another (or y):
+// merge. `dropout` is nothing (identity at inference) unless the model trains or drops at
+// inference. What plan and emit read. A layer reads a buffer (or x) and writes another (or y):
 //
 //     x -> enc/fw -> buffer 0, features 0 to H      -> out -> y
 //     x -> enc/bw -> buffer 0, features H to 2H
@@ -17,7 +17,7 @@ typedef enum {
     LAYER_EMBEDDING,
     LAYER_DENSE,
     LAYER_ACTIVATION,
-    LAYER_DROPOUT, ///< only where the spec drops at inference
+    LAYER_DROPOUT, ///< only in training, or where the spec drops at inference
     LAYER_MASKING,
     LAYER_MERGE
 } LayerKind;
@@ -54,7 +54,8 @@ typedef struct {
     bool go_backwards; ///< with reversed: outputs in the order they are made, not of time
     bool zero_output_for_mask, mask_zero;
     int64_t heads;            ///< diagonal blocks of R; 1: full
-    double recurrent_dropout; ///< 0 unless the spec drops at inference
+    bool trains;              ///< the model's
+    double recurrent_dropout; ///< 0 unless the model trains, or drops at inference
     double rate, mask_value;  ///< dropout; masking
     bool per_sequence;        ///< dropout: one draw for all steps of a row and feature
     int dropout_index;        ///< numbers the layers that draw
@@ -71,6 +72,7 @@ typedef struct {
     int64_t features; ///< or the vocabulary
     int64_t batch, timesteps; ///< 0: any
     bool time_major;          ///< x and y are [T, B, ...]
+    bool trains;              ///< `mode: training`: every value has a buffer of its own
     int64_t *slot_widths;     ///< features of each buffer between layers
     int slot_count;
     Layer *layers;

@@ -123,18 +123,21 @@ static void bind_zoneouts(Arena *arena, const SpecLayer *spec, CellBinding *bind
     binding->zoneout_count = count;
 }
 
-const Cell *model_load_cell(Arena *arena, Diags *diags, const char *path, const SpecLayer *spec)
+const Cell *model_load_cell(Arena *arena, Diags *diags, const Spec *whole, const SpecLayer *spec)
 {
     CellBinding binding = {.use_bias = spec->use_bias.value,
                            .clip = spec->clip.value,
                            .clip_span = spec->clip.span,
                            .input_forget = spec->input_forget.value,
-                           .input_forget_span = spec->input_forget.span};
+                           .input_forget_span = spec->input_forget.span,
+                           .trains = whole->mode == MODE_TRAINING,
+                           .units = spec->units.value,
+                           .projection = spec->projection.value};
     bind_zoneouts(arena, spec, &binding);
     bool bound = bind_activations(arena, diags, spec, &binding);
     const char *name = cell_name(diags, spec);
     const Cell *cell =
-        bound ? cell_load(arena, diags, spec->cell.span, name, path, &binding) : NULL;
+        bound ? cell_load(arena, diags, spec->cell.span, name, whole->path, &binding) : NULL;
     if (cell) {
         check_projection(diags, spec, cell);
         warn_of_unused(diags, spec, cell);

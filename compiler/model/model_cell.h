@@ -9,8 +9,8 @@
 bool model_bind_activation(Arena *arena, Diags *diags, const SpecActivation *given,
                            const char *fallback, Activation *out);
 
-/// The layer's cell, where `path` is the spec's. Adds E03xx, E05xx and returns NULL on a fault;
-/// warns of keys that the cell does not use.
-const Cell *model_load_cell(Arena *arena, Diags *diags, const char *path, const SpecLayer *spec);
+/// The cell of a layer of the spec `whole`, with its gradient where that trains. Adds E03xx, E05xx
+/// and returns NULL on a fault; warns of keys that the cell does not use.
+const Cell *model_load_cell(Arena *arena, Diags *diags, const Spec *whole, const SpecLayer *spec);
 
 #endif

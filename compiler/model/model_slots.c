@@ -1,5 +1,5 @@
 // Slots of a model: see model_slots.h. A value lives from the layer that writes it first to the one
-// that reads it last; it gets the first buffer that no living value has:
+// that reads it last; it gets the first buffer that no living value has. In training all live on:
 //
 //     x -> a -> b -> y        a: buffer 0, b: buffer 1
 //     x -> fw -> v \          v: buffer 0, w: buffer 1, sum: buffer 2
@@ -68,7 +68,8 @@ void model_place_slots(Arena *arena, Model *model, int value_count, int last, in
         Value *value = &values[model->layers[i].out.slot];
         if (value->slot != SLOT_NONE)
             continue;
-        value->slot = free_slot(values, value_count, value->first);
+        value->slot =
+            model->trains ? model->slot_count : free_slot(values, value_count, value->first);
         if (value->slot >= model->slot_count)
             model->slot_count = value->slot + 1;
         if (value->width > model->slot_widths[value->slot])

@@ -30,7 +30,7 @@ typedef struct {
 
 const char *reference_refusal(const Model *model)
 {
-    for (int i = 0; i < model->layer_count; i++) {
+    for (int i = 0; i < model->layer_count && model->spec->dropout_at_inference.value; i++) {
         const Layer *layer = &model->layers[i];
         if (layer->kind == LAYER_DROPOUT || layer->recurrent_dropout > 0)
             return "the model drops at inference";

@@ -188,6 +188,9 @@ static void ask_variants(Planner *planner, LayerPlan *layer)
         if (variant->for_comparison && !is_planned && !is_named(&planner->policy, variant))
             continue;
         Reasons reasons = {0};
+        if (planner->plan->model->trains && !variant->trains)
+            reason_add(planner->arena, &reasons, planner->plan->model->spec->mode_span,
+                       "mode: training (%s has no backward pass)", variant->name);
         variant->check(planner->arena, &context, &reasons);
         if (reasons.count > 0) {
             refuse(planner, layer, variant, reasons);

@@ -9,6 +9,7 @@
 //           specs/m.yaml:8:30: activation: {leaky_relu: 0.05} (cuDNN's LSTM has tanh only)
 #include <string.h>
 
+#include "cell/cell_gradient.h"
 #include "plan/plan.h"
 
 typedef struct {
@@ -94,6 +95,12 @@ static void explain_layer(const Explainer *to, const LayerPlan *plan)
         text_addf(to->out, ", %d of the stack's %d layers at a time", plan->context.at_once,
                   plan->stack);
     text_add(to->out, "\n");
+    if (layer->cell->gradient) {
+        text_addf(to->out, "  saves %lld bytes a step and row: ",
+                  (long long)(layer->cell->gradient->step_elems * (int64_t)sizeof(float)));
+        cell_print_saved(layer->cell, to->out);
+        text_add(to->out, "\n");
+    }
     text_addf(to->out, "  %s%-18s %-9s %11s %8s %9s %7s %9s %9s%s\n", to->faint, "variant", "place",
               "estimate", "threads", "rows/CTA", "unroll", "shared", "memory", to->plain);
     for (int i = 0; i < plan->choice_count; i++)

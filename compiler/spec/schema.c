@@ -126,16 +126,13 @@ const char *schema_home(const char *name)
     return NULL;
 }
 
-/// `a`, `b`; those after '|' with a remark.
+/// `a`, `b`.
 static void print_words(Text *out, const char *words)
 {
-    const char *suffix = "", *separator = "";
+    const char *separator = "";
     for (const char *at = words; *at; at += strspn(at, " ")) {
         size_t length = strcspn(at, " ");
-        if (*at == '|')
-            suffix = " (not supported yet)";
-        else
-            text_addf(out, "%s`%.*s`%s", separator, (int)length, at, suffix), separator = ", ";
+        text_addf(out, "%s`%.*s`", separator, (int)length, at), separator = ", ";
         at += length;
     }
 }

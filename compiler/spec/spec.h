@@ -88,6 +88,7 @@ typedef struct SpecLayer {
 
 typedef enum { PRECISION_FLOAT32, PRECISION_TF32, PRECISION_BFLOAT16, PRECISION_FLOAT16 } Precision;
 typedef enum { LAYOUT_BATCH_MAJOR, LAYOUT_TIME_MAJOR } Layout; ///< time major: [T, B, ...]
+typedef enum { MODE_INFERENCE, MODE_TRAINING } Mode;
 typedef enum { CUDNN_AUTO, CUDNN_REQUIRE, CUDNN_NEVER } CudnnPolicy;
 typedef enum {
     CONVENTION_CANONICAL,
@@ -119,6 +120,8 @@ typedef struct {
     Span precision_span;
     SpecText variant; ///< "auto" or a variant's name
     SpecUnroll unroll;
+    Mode mode;
+    Span mode_span;
     CudnnPolicy cudnn;
     Span cudnn_span;
     SpecBool dropout_at_inference;

@@ -302,20 +302,13 @@ static void read_zoneout(const SpecValue *value)
 
 enum { MOST_WORDS = 16, WORD_BYTES = 128 };
 
-/// Splits a row's words; `out_known` is how many stand before '|'.
-static int split_words(Arena *arena, const char *words, const char **out, int *out_known)
+static int split_words(Arena *arena, const char *words, const char **out)
 {
     int count = 0;
-    *out_known = -1;
     char *copy = arena_copy(arena, words, strlen(words)), *rest = NULL;
-    for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-        if (text_equal(word, "|"))
-            *out_known = count;
-        else if (count < MOST_WORDS)
-            out[count++] = word;
-    }
-    if (*out_known < 0)
-        *out_known = count;
+    for (char *word = strtok_r(copy, " ", &rest); word && count < MOST_WORDS;
+         word = strtok_r(NULL, " ", &rest))
+        out[count++] = word;
     return count;
 }
 
@@ -323,21 +316,19 @@ static void read_word(const SpecValue *value)
 {
     const char *words[MOST_WORDS], *text = scalar(value, "a word");
     Arena *arena = value->reader->arena;
-    int known, count = split_words(arena, value->key->words, words, &known), at = 0;
+    int count = split_words(arena, value->key->words, words), at = 0;
     if (!text)
         return;
     while (at < count && !text_equal(words[at], text))
         at++;
-    if (at >= known) {
-        Diag *diag =
-            diag_add(value->reader->diags, at < count ? DIAG_E0205 : DIAG_E0207, place_of(value),
-                     at < count ? "`%s: %.*s` is not supported yet" : "'%s' cannot be '%.*s'",
-                     value->key->name, LONGEST_SHOWN, text);
-        const char *nearest = text_nearest(text, words, (size_t)known);
+    if (at == count) {
+        Diag *diag = diag_add(value->reader->diags, DIAG_E0207, place_of(value),
+                              "'%s' cannot be '%.*s'", value->key->name, LONGEST_SHOWN, text);
+        const char *nearest = text_nearest(text, words, (size_t)count);
         Text list = {.arena = arena};
-        for (int i = 0; i < known; i++)
+        for (int i = 0; i < count; i++)
             text_addf(&list, "%s`%s`", i ? ", " : "", words[i]);
-        if (nearest && at == count)
+        if (nearest)
             diag_help(diag, "did you mean '%s'?", nearest);
         diag_help(diag, "known: %s", text_string(&list));
         return;

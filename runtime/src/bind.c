@@ -98,7 +98,7 @@ static rnnc_status check_device(rnnc_session *session, const rnnc_tensor_info *i
                     ? host || type == kDLCUDAManaged
                     : (type == kDLCUDA && tensor->device.device_id == session->ordinal) ||
                           type == kDLCUDAManaged;
-    if (fits || (info->role == RNNC_ROLE_WEIGHT && host))
+    if (fits || (info->role == RNNC_ROLE_WEIGHT && host && !session->training.trains))
         return RNNC_OK;
     return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
                           "%s: lies on DLPack device type %d, number %d; the session runs on %s",
@@ -243,18 +243,34 @@ static rnnc_status change_masking(rnnc_session *session, int32_t index, bool is_
                                     is_lengths ? is_bound : other_is_bound);
 }
 
+/// A gradient is used in place, as all but weights are.
+static rnnc_status bind_gradient(rnnc_session *session, const char *name, const DLTensor *tensor)
+{
+    rnnc_tensor_info info;
+    rnnc_binding binding = {0};
+    const int32_t index = rnnc_gradient_find(session, name, &info);
+    if (index < 0)
+        return RNNC_INVALID_ARGUMENT;
+    const rnnc_status status = tensor ? take_tensor(session, &info, tensor, &binding) : RNNC_OK;
+    if (status == RNNC_OK)
+        session->training.gradients[index] = binding;
+    return status;
+}
+
 rnnc_status rnnc_bind(rnnc_session *session, const char *name, const DLTensor *tensor)
 {
     if (!session || !name)
         return rnnc_error_set(session ? &session->error : NULL, RNNC_INVALID_ARGUMENT,
                               "rnnc_bind: %s is NULL", session ? "name" : "session");
+    if (session->training.trains && strncmp(name, "grad/", strlen("grad/")) == 0)
+        return bind_gradient(session, name, tensor);
     int32_t index = rnnc_tensor_find(session, name);
     if (index < 0)
         return RNNC_INVALID_ARGUMENT;
     const rnnc_tensor_info *info = &session->desc->tensors[index].info;
     rnnc_binding binding = {0};
     rnnc_status status = tensor ? take_tensor(session, info, tensor, &binding) : RNNC_OK;
-    if (status == RNNC_OK && info->role == RNNC_ROLE_WEIGHT)
+    if (status == RNNC_OK && info->role == RNNC_ROLE_WEIGHT && !session->training.trains)
         return bind_weight(session, index, tensor, binding.data);
     if (status == RNNC_OK && info->role == RNNC_ROLE_MASK)
         status = change_masking(session, index, tensor != NULL);

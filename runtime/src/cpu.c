@@ -13,6 +13,9 @@
 typedef struct {
     const rnnc_cpu_code *code;
     void *packed;
+    void *tape;       ///< of training
+    rnnc_order order; ///< of the last run that saved
+    const float *weights[RNNC_WEIGHT_COUNT];
     char reason[64];
 } CpuLayer;
 
@@ -23,6 +26,9 @@ struct rnnc_device {
     bool self_masking; ///< layers of the module mask steps
     rnnc_order order;
     uint64_t seed;
+    bool saves, drops; ///< this run
+    bool finds_nan;
+    float *folded; ///< gradient of y under a mask: [B, T, the widest]
     float *scales; ///< of the recurrent operand that drops: [B, the widest]
     float *table;  ///< of layer 0, an embedding, times W of layer 1, see fold; NULL: none
     int64_t held_before;
@@ -71,12 +77,16 @@ static void cpu_close(rnnc_device *device)
 {
     if (!device)
         return;
-    for (int32_t i = 0; device->layers && i < device->options.module->layer_count; i++)
+    for (int32_t i = 0; device->layers && i < device->options.module->layer_count; i++) {
         rnnc_memory_free(device->layers[i].packed);
+        rnnc_memory_free(device->layers[i].tape);
+        rnnc_order_close(&device->layers[i].order);
+    }
     rnnc_memory_free(device->layers);
     rnnc_memory_free(device->scratch);
     rnnc_memory_free(device->scales);
     rnnc_memory_free(device->table);
+    rnnc_memory_free(device->folded);
     rnnc_order_close(&device->order);
     rnnc_memory_free(device);
 }
@@ -99,6 +109,22 @@ static rnnc_status prepare_scales(rnnc_device *device)
                : rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for dropout");
 }
 
+/// The layer's tape, and what its backward pass takes of the scratch.
+static rnnc_status prepare_training(rnnc_device *device, int32_t index, size_t *out_scratch_bytes)
+{
+    const rnnc_device_options *options = &device->options;
+    const rnnc_cpu_training *training = device->layers[index].code->training;
+    const size_t bytes = training->tape_bytes(options->max_batch, options->max_timesteps);
+    const size_t scratch = training->scratch_bytes(options->max_batch, options->max_timesteps);
+    *out_scratch_bytes = scratch > *out_scratch_bytes ? scratch : *out_scratch_bytes;
+    device->layers[index].tape = rnnc_memory_alloc(bytes);
+    return device->layers[index].tape
+               ? RNNC_OK
+               : rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY,
+                                "layer '%s': no memory for the %zu bytes that training saves",
+                                options->module->layers[index].name, bytes);
+}
+
 static rnnc_status prepare(rnnc_device *device, const char *level)
 {
     const rnnc_device_options *options = &device->options;
@@ -114,6 +140,10 @@ static rnnc_status prepare(rnnc_device *device, const char *level)
         size_t bytes =
             device->layers[i].code->scratch_bytes(options->max_batch, options->max_timesteps);
         scratch_bytes = bytes > scratch_bytes ? bytes : scratch_bytes;
+        if (options->training)
+            status = prepare_training(device, i, &scratch_bytes);
+        if (status != RNNC_OK)
+            return status;
     }
     device->scratch = rnnc_memory_alloc(scratch_bytes);
     if (!device->scratch)
@@ -189,6 +219,14 @@ static rnnc_status cpu_fold(rnnc_device *device, bool *out_folded)
     return RNNC_OK;
 }
 
+/// The weights are read here, and again by the backward pass.
+static rnnc_status cpu_load_weights(rnnc_device *device, int layer,
+                                    const float *const weights[RNNC_WEIGHT_COUNT])
+{
+    memcpy(device->layers[layer].weights, weights, sizeof device->layers[layer].weights);
+    return cpu_set_weights(device, layer, weights);
+}
+
 static const char *cpu_variant(const rnnc_device *device, int layer, const char **out_reason)
 {
     *out_reason = device->layers[layer].reason;
@@ -221,22 +259,13 @@ static void draw_scales(rnnc_device *device, const rnnc_layer_desc *layer, rnnc_
     for (int64_t row = 0; row < call->batch; row++)
         for (int64_t unit = 0; unit < size; unit++)
             device->scales[row * size + unit] =
-                rnn_dropout_scale(&draw, (unsigned)unit, (unsigned)row, 0);
+                device->drops ? rnn_dropout_scale(&draw, (unsigned)unit, (unsigned)row, 0) : 1;
     call->recurrent_scale = device->scales;
 }
 
-static rnnc_status run_layer(rnnc_device *device, rnnc_layer_call *call)
+static rnnc_cpu_args arguments(rnnc_device *device, const rnnc_layer_call *call)
 {
-    const rnnc_layer_desc *layer = &device->options.module->layers[call->layer];
-    if (layer->kind == RNNC_LAYER_CELL)
-        rnnc_order_apply(&device->order, layer, call);
-    if (layer->recurrent_dropout > 0)
-        draw_scales(device, layer, call);
-    if (layer->kind == RNNC_LAYER_EMBEDDING) {
-        rnnc_status status = check_tokens(device, call);
-        if (status != RNNC_OK)
-            return status;
-    }
+    const CpuLayer *layer = &device->layers[call->layer];
     rnnc_cpu_args args = {.x = call->x,
                           .x2 = call->x2,
                           .y = call->y,
@@ -249,11 +278,31 @@ static rnnc_status run_layer(rnnc_device *device, rnnc_layer_call *call)
                           .recurrent_scale = call->recurrent_scale,
                           .mask = device->order.mask,
                           .seed = device->seed,
-                          .packed = device->layers[call->layer].packed,
+                          .packed = layer->packed,
                           .scratch = device->scratch,
                           .batch = call->batch,
-                          .timesteps = call->timesteps};
+                          .timesteps = call->timesteps,
+                          .tape = device->saves ? layer->tape : NULL,
+                          .drops = device->drops};
     memcpy(args.states, call->states, sizeof args.states);
+    return args;
+}
+
+static rnnc_status run_layer(rnnc_device *device, rnnc_layer_call *call)
+{
+    const rnnc_layer_desc *layer = &device->options.module->layers[call->layer];
+    if (layer->kind == RNNC_LAYER_CELL)
+        rnnc_order_apply(&device->order, layer, call);
+    if (layer->kind == RNNC_LAYER_CELL && device->saves)
+        rnnc_order_copy(&device->layers[call->layer].order, &device->order);
+    if (layer->recurrent_dropout > 0)
+        draw_scales(device, layer, call);
+    if (layer->kind == RNNC_LAYER_EMBEDDING) {
+        rnnc_status status = check_tokens(device, call);
+        if (status != RNNC_OK)
+            return status;
+    }
+    const rnnc_cpu_args args = arguments(device, call);
     const rnnc_cpu_code *code = device->layers[call->layer].code;
     if (call->step > 0 && has_steps(device, call->layer))
         code->step(&args, call->folded ? device->table : NULL, (int)(call->step & 1));
@@ -277,18 +326,101 @@ static rnnc_status cpu_run_layers(rnnc_device *device, rnnc_layer_call *calls, i
     return status;
 }
 
+/// What layers keep of a run's masks for the backward pass.
+static rnnc_status open_orders(rnnc_device *device)
+{
+    const rnnc_device_options *options = &device->options;
+    int64_t widest = 1;
+    rnnc_status status = RNNC_OK;
+    for (int32_t i = 0; i < options->module->layer_count && status == RNNC_OK; i++) {
+        const rnnc_layer_desc *layer = &options->module->layers[i];
+        widest = layer->outputs > widest ? layer->outputs : widest;
+        if (layer->kind == RNNC_LAYER_CELL)
+            status = rnnc_order_open(&device->layers[i].order, options->max_batch,
+                                     options->max_timesteps, options->error);
+    }
+    if (status == RNNC_OK && !device->folded)
+        device->folded = rnnc_memory_alloc(
+            rnnc_memory_float_bytes(options->max_batch, options->max_timesteps, widest));
+    return status != RNNC_OK || device->folded
+               ? status
+               : rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for masks");
+}
+
 static rnnc_status cpu_set_masking(rnnc_device *device, rnnc_masking masking)
 {
     const rnnc_device_options *options = &device->options;
-    return masking == RNNC_MASKING_NONE ? RNNC_OK
-                                        : rnnc_order_open(&device->order, options->max_batch,
-                                                          options->max_timesteps, options->error);
+    if (masking == RNNC_MASKING_NONE)
+        return RNNC_OK;
+    const rnnc_status status =
+        rnnc_order_open(&device->order, options->max_batch, options->max_timesteps, options->error);
+    return status == RNNC_OK && options->training ? open_orders(device) : status;
 }
 
 static rnnc_status cpu_begin_run(rnnc_device *device, const rnnc_run_inputs *inputs)
 {
+    const rnnc_training_desc *training = rnnc_module_training(device->options.module);
     device->seed = inputs->seed;
+    device->saves = inputs->saves;
+    device->drops = inputs->saves || !training || training->drops_at_inference;
     return rnnc_order_begin(&device->order, inputs, device->self_masking, device->options.error);
+}
+
+static rnnc_status cpu_begin_backward(rnnc_device *device, bool find_nan)
+{
+    device->finds_nan = find_nan;
+    return RNNC_OK;
+}
+
+static rnnc_status backward_layer(rnnc_device *device, rnnc_backward_call *call)
+{
+    rnnc_layer_call *forward = &call->forward;
+    const rnnc_layer_desc *layer = &device->options.module->layers[forward->layer];
+    CpuLayer *of = &device->layers[forward->layer];
+    rnnc_cpu_backward_args args = {.dy = call->dy,
+                                   .dy_row_stride = call->dy_row_stride,
+                                   .dy_step_stride = call->dy_step_stride,
+                                   .dx = call->dx,
+                                   .dx2 = call->dx2,
+                                   .dx_row_stride = call->dx_row_stride,
+                                   .dx_step_stride = call->dx_step_stride,
+                                   .adds_dx = call->adds_dx,
+                                   .finds_nan = device->finds_nan,
+                                   .nan_step = -1,
+                                   .nan_row = -1};
+    if (layer->kind == RNNC_LAYER_CELL)
+        rnnc_order_apply(&of->order, layer, forward);
+    if (layer->recurrent_dropout > 0)
+        draw_scales(device, layer, forward);
+    if (layer->kind == RNNC_LAYER_CELL && of->order.kind == RNNC_MASKING_MASK) {
+        rnnc_order_fold(&of->order, layer, call->dy, call->dy_row_stride, call->dy_step_stride,
+                        device->folded);
+        args.dy = device->folded;
+        args.dy_step_stride = layer->outputs;
+        args.dy_row_stride = layer->outputs * (layer->sequence_out ? forward->timesteps : 1);
+    }
+    args.forward = arguments(device, forward);
+    memcpy(args.states, call->states, sizeof args.states);
+    memcpy(args.weights, call->weights, sizeof args.weights);
+    memcpy(args.canonical, of->weights, sizeof args.canonical);
+    of->code->training->backward(&args);
+    return args.nan_step < 0
+               ? RNNC_OK
+               : rnnc_error_set(device->options.error, RNNC_NOT_FINITE,
+                                "layer '%s': at step %lld of row %lld a gradient is infinite or "
+                                "no number",
+                                layer->name, (long long)args.nan_step, (long long)args.nan_row);
+}
+
+/// Side by side in their order; a stack from its last layer to the first.
+static rnnc_status cpu_backward_layers(rnnc_device *device, rnnc_backward_call *calls, int count)
+{
+    const bool is_pair =
+        count == 2 && device->options.module->layers[calls[1].forward.layer].beside;
+    rnnc_status status = RNNC_OK;
+    for (int i = 0; i < count && status == RNNC_OK; i++)
+        status = backward_layer(device, &calls[is_pair ? i : count - 1 - i]);
+    return status;
 }
 
 static rnnc_status cpu_fill(rnnc_device *device, float *to, float value, size_t count)
@@ -363,11 +495,14 @@ const rnnc_device_ops *rnnc_cpu_ops(void)
         .close = cpu_close,
         .name = cpu_name,
         .set_weights = cpu_set_weights,
+        .load_weights = cpu_load_weights,
         .variant = cpu_variant,
         .set_masking = cpu_set_masking,
         .begin_run = cpu_begin_run,
         .run_layers = cpu_run_layers,
         .fold = cpu_fold,
+        .begin_backward = cpu_begin_backward,
+        .backward_layers = cpu_backward_layers,
         .fill = cpu_fill,
         .alloc = cpu_alloc,
         .free = cpu_free,

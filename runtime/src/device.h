@@ -4,10 +4,12 @@
 //
 //     session: begin_run(mask, lengths, seed), then for each layer, two that run side by side or a
 //              stack, fill(states) -> run_layers(x, y, states, B, T)
+//     training: load_weights for each layer before begin_run(saves); then begin_backward, and from
+//              the last layers to the first fill(gradients) -> backward_layers(dy, dx, ...)
 //
 // Every function returns a status and, on failure, leaves its message in the error it was opened
-// with. begin_run, run_layers, fill and nothing else are called by rnnc_run: they neither allocate
-// nor synchronise.
+// with. load_weights, begin_run, run_layers, begin_backward, backward_layers, fill and nothing else
+// are called by rnnc_run, rnnc_forward and rnnc_backward: they neither allocate nor synchronise.
 #ifndef RNNC_RUNTIME_DEVICE_H
 #define RNNC_RUNTIME_DEVICE_H
 
@@ -25,6 +27,7 @@ typedef struct {
     int64_t max_batch, max_timesteps;
     const char *variant; ///< forced for every cell layer, as "cudnn" or "cudnn:standard"; NULL: as
                          ///< planned
+    bool training;       ///< runs that save come, and backward; the module is for training
     rnnc_error *error;   ///< where the device leaves its messages
 } rnnc_device_options;
 
@@ -39,7 +42,8 @@ typedef struct {
     const uint8_t *mask;
     int64_t mask_row_stride, mask_step_stride;
     const int32_t *lengths;
-    uint64_t seed; ///< of dropout at inference
+    uint64_t seed; ///< of dropout
+    bool saves;    ///< rnnc_forward: dropout and zoneout draw, and layers save for backward
 } rnnc_run_inputs;
 
 /// One run of one layer. Pointers are the device's memory. `x` is [B, T, inputs] float32 (int32
@@ -64,6 +68,20 @@ typedef struct {
     void *stream;                 ///< filled by a CUDA device: the CUstream that takes the launches
 } rnnc_layer_call;
 
+/// The backward pass of one layer: what its forward was called with, and gradients in the device's
+/// memory. `dy` has y's shape, `dx` and `dx2` x's and x2's, each with strides of its own.
+typedef struct {
+    rnnc_layer_call forward; ///< x, x2, strides, batch, timesteps; y and states are not used
+    const float *dy;
+    int64_t dy_row_stride, dy_step_stride;
+    float *dx, *dx2; ///< NULL: not wanted
+    int64_t dx_row_stride, dx_step_stride;
+    bool adds_dx; ///< added to what dx and dx2 hold; else every step of theirs is written
+    float *states[RNNC_STATES_MAX];    ///< [B, size]: of the final values on entry, of the initial
+                                       ///< ones after
+    float *weights[RNNC_WEIGHT_COUNT]; ///< canonical, always added to; NULL: not wanted
+} rnnc_backward_call;
+
 typedef struct rnnc_device rnnc_device;
 
 typedef struct rnnc_device_ops {
@@ -78,6 +96,10 @@ typedef struct rnnc_device_ops {
     /// kind. Called for every layer before the first run, and again when a weight is bound.
     rnnc_status (*set_weights)(rnnc_device *device, int layer,
                                const float *const weights[RNNC_WEIGHT_COUNT]);
+    /// The same where the weights lie on the device (where `training`): read in the order of the
+    /// stream, and again by the next backward_layers.
+    rnnc_status (*load_weights)(rnnc_device *device, int layer,
+                                const float *const weights[RNNC_WEIGHT_COUNT]);
     /// The variant that runs a layer, and why.
     const char *(*variant)(const rnnc_device *device, int layer, const char **out_reason);
     /// Before runs with another kind of masking: chooses for every cell layer a variant that can do
@@ -92,6 +114,14 @@ typedef struct rnnc_device_ops {
     /// times W of the cell behind it, so that layer 0 need not be run and that cell takes tokens.
     /// May allocate. May be NULL: no table.
     rnnc_status (*fold)(rnnc_device *device, bool *out_folded);
+    /// Opens the backward pass of the last run that saved, whose inputs still hold. `find_nan`:
+    /// RNNC_NOT_FINITE for the first gradient that is no number: at once on the CPU, by synchronize
+    /// on CUDA.
+    rnnc_status (*begin_backward)(rnnc_device *device, bool find_nan);
+    /// The layers of one call of run_layers, given in the order in which they ran. Two that ran
+    /// side by side and read one x add to one dx: the first overwrites unless it adds, then the
+    /// second adds.
+    rnnc_status (*backward_layers)(rnnc_device *device, rnnc_backward_call *calls, int count);
     /// Sets `count` floats, in the order of the stream.
     rnnc_status (*fill)(rnnc_device *device, float *to, float value, size_t count);
     rnnc_status (*alloc)(rnnc_device *device, size_t bytes, void **out_memory);

@@ -236,7 +236,7 @@ static rnnc_status run_prompts(Generator *generator)
         if (!is_even)
             session->bindings[session->lengths].data = generator->device_lengths;
         if (status == RNNC_OK)
-            status = rnnc_session_run(session, generator->last_cell + 1);
+            status = rnnc_session_run(session, generator->last_cell + 1, false);
         keep_states(generator);
     }
     return status;
@@ -249,6 +249,8 @@ static rnnc_status prepare_steps(Generator *generator)
     const rnnc_module_desc *desc = session->desc;
     bind_own(generator, 1);
     rnnc_status status = rnnc_session_set_masking(session, false, false);
+    if (status == RNNC_OK)
+        status = rnnc_session_begin(session);
     if (status == RNNC_OK && session->ops->fold)
         status = session->ops->fold(session->device, &generator->folded);
     for (int32_t i = 0; i < desc->layer_count && status == RNNC_OK; i++) {

@@ -1,6 +1,8 @@
 // Layer: see layer.h.
 #include "layer.h"
 
+#include <stddef.h>
+
 bool rnnc_layer_masks(const rnnc_layer_desc *layer)
 {
     return layer->kind == RNNC_LAYER_MASKING ||
@@ -88,4 +90,10 @@ int32_t rnnc_module_last_cell(const rnnc_module_desc *desc, const char **out_rea
     if (!*out_reason && last->outputs != desc->layers[0].inputs)
         *out_reason = "its outputs are not as many as its tokens";
     return *out_reason ? -1 : last_cell;
+}
+
+const rnnc_training_desc *rnnc_module_training(const rnnc_module_desc *desc)
+{
+    const size_t end = offsetof(rnnc_module_desc, training) + sizeof desc->training;
+    return desc->struct_bytes >= end ? desc->training : NULL;
 }

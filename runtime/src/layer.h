@@ -24,4 +24,7 @@ int32_t rnnc_module_last_cell(const rnnc_module_desc *desc, const char **out_rea
 /// The size of the vectors that R multiplies; 0: the layer has no product with R.
 int64_t rnnc_layer_recurrent_size(const rnnc_layer_desc *layer);
 
+/// What the module says of training, or NULL.
+const rnnc_training_desc *rnnc_module_training(const rnnc_module_desc *desc);
+
 #endif

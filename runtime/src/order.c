@@ -156,3 +156,50 @@ void rnnc_order_fill(const rnnc_order *order, const rnnc_layer_desc *layer,
             memset(y, 0, (size_t)layer->outputs * sizeof(float));
     }
 }
+
+void rnnc_order_copy(rnnc_order *to, const rnnc_order *from)
+{
+    to->kind = from->kind;
+    to->batch = from->batch;
+    to->timesteps = from->timesteps;
+    to->lengths = from->lengths;
+    rnnc_order_change(to);
+    if (from->kind == RNNC_MASKING_MASK)
+        memcpy(to->mask, from->mask, (size_t)(from->batch * from->timesteps));
+}
+
+/// One row of a sequence. Steps that are not taken are not read from `out`.
+static void fold_row(const rnnc_order *order, const rnnc_layer_desc *layer, int64_t row,
+                     const float *dy, int64_t step_stride, float *out)
+{
+    const int64_t timesteps = order->timesteps, width = layer->outputs;
+    int64_t before = -1;
+    for (int64_t step = 0; step < timesteps; step++) {
+        const int64_t time = time_of(step, timesteps, layer->reversed != 0);
+        const int64_t place = layer->go_backwards ? step : time;
+        const float *from = dy + place * step_stride;
+        memcpy(out + place * width, from, (size_t)width * sizeof *out);
+        if (order->mask[row * timesteps + time])
+            before = layer->zero_output_for_mask ? -1 : place;
+        else
+            for (int64_t i = 0; i < width && before >= 0; i++)
+                out[before * width + i] += from[i];
+    }
+}
+
+void rnnc_order_fold(const rnnc_order *order, const rnnc_layer_desc *layer, const float *dy,
+                     int64_t row_stride, int64_t step_stride, float *out)
+{
+    const int64_t timesteps = order->timesteps;
+    const int64_t end = time_of(timesteps - 1, timesteps, layer->reversed != 0);
+    for (int64_t row = 0; row < order->batch; row++) {
+        const float *from = dy + row * row_stride;
+        if (layer->sequence_out) {
+            fold_row(order, layer, row, from, step_stride, out + row * timesteps * layer->outputs);
+            continue;
+        }
+        const bool is_zero = layer->zero_output_for_mask && !order->mask[row * timesteps + end];
+        for (int64_t i = 0; i < layer->outputs; i++)
+            out[row * layer->outputs + i] = is_zero ? 0 : from[i];
+    }
+}

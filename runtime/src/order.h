@@ -38,4 +38,13 @@ void rnnc_order_apply(rnnc_order *order, const rnnc_layer_desc *layer, rnnc_laye
 void rnnc_order_fill(const rnnc_order *order, const rnnc_layer_desc *layer,
                      const rnnc_layer_call *call);
 
+/// Keeps a run's order in `to`, opened as `from` is.
+void rnnc_order_copy(rnnc_order *to, const rnnc_order *from);
+
+/// The gradient of y for the steps that a layer took: what masked steps repeat is added to the step
+/// that they repeat. `dy` as y of the call; `out` as y, contiguous: [B, T, outputs], or
+/// [B, outputs].
+void rnnc_order_fold(const rnnc_order *order, const rnnc_layer_desc *layer, const float *dy,
+                     int64_t row_stride, int64_t step_stride, float *out);
+
 #endif

@@ -114,6 +114,7 @@ static rnnc_status open_device(rnnc_session *session, const rnnc_session_options
                                 .max_batch = session->max_batch,
                                 .max_timesteps = session->max_timesteps,
                                 .variant = options->variant,
+                                .training = session->training.trains,
                                 .error = &session->error};
     bool cuda = session->device_type == kDLCUDA;
     session->ops = cuda ? rnnc_cuda_ops() : rnnc_cpu_ops();
@@ -171,8 +172,7 @@ static rnnc_status create_tables(rnnc_session *session)
     return RNNC_OK;
 }
 
-/// Steps of a buffer between layers: one where no layer writes a sequence there.
-static int64_t slot_timesteps(const rnnc_session *session, int32_t slot)
+int64_t rnnc_slot_timesteps(const rnnc_session *session, int32_t slot)
 {
     for (int32_t i = 0; i < session->desc->layer_count; i++)
         if (session->desc->layers[i].out.slot == slot && session->desc->layers[i].sequence_out)
@@ -186,7 +186,7 @@ static rnnc_status create_buffers(rnnc_session *session)
     for (int32_t i = 0; i < desc->slot_count; i++) {
         void *memory = NULL;
         const size_t bytes = rnnc_memory_float_bytes(desc->slot_widths[i], session->max_batch,
-                                                     slot_timesteps(session, i));
+                                                     rnnc_slot_timesteps(session, i));
         rnnc_status status = session->ops->alloc(session->device, bytes, &memory);
         if (status != RNNC_OK)
             return status;
@@ -198,6 +198,11 @@ static rnnc_status create_buffers(rnnc_session *session)
 static rnnc_status create(rnnc_session *session, const rnnc_session_options *options)
 {
     const rnnc_module_desc *desc = session->desc;
+    session->training.trains = options->training != 0;
+    if (options->training && !rnnc_module_training(desc))
+        return rnnc_error_set(&session->error, RNNC_UNAVAILABLE,
+                              "module '%s' is for inference: compile it with `mode: training`",
+                              desc->name);
     rnnc_status status =
         resolve_maximum(session, "max_batch", options->max_batch, desc->batch, &session->max_batch);
     if (status == RNNC_OK)
@@ -220,6 +225,8 @@ static rnnc_status create(rnnc_session *session, const rnnc_session_options *opt
         status = rnnc_states_create(session);
     if (status == RNNC_OK)
         status = create_buffers(session);
+    if (status == RNNC_OK && session->training.trains)
+        status = rnnc_training_create(session);
     if (status == RNNC_OK && session->ops->memory)
         session->memory_bytes = session->ops->memory(session->device);
     return status;
@@ -253,6 +260,7 @@ void rnnc_session_destroy(rnnc_session *session)
 {
     if (!session)
         return;
+    rnnc_training_destroy(session);
     for (int32_t i = 0; i < session->desc->tensor_count; i++) {
         if (session->device && session->states && session->states[i].memory)
             session->ops->free(session->device, session->states[i].memory);
@@ -298,7 +306,8 @@ static char *find_view(const rnnc_session *session, const rnnc_view *view, int64
            view->offset * (int64_t)sizeof(float);
 }
 
-rnnc_status rnnc_session_prepare(rnnc_session *session, rnnc_layer_call *call)
+/// Where one layer reads and writes.
+static void find_ends(const rnnc_session *session, rnnc_layer_call *call)
 {
     const rnnc_layer_desc *layer = &session->desc->layers[call->layer];
     call->x =
@@ -309,45 +318,58 @@ rnnc_status rnnc_session_prepare(rnnc_session *session, rnnc_layer_call *call)
     call->y =
         (float *)(void *)find_view(session, &layer->out, layer->sequence_out ? call->timesteps : 1,
                                    &call->y_row_stride, &call->y_step_stride);
-    for (int32_t i = 0; i < layer->state_count; i++) {
-        rnnc_status status =
-            rnnc_state_begin(session, layer->states[i], layer->stateful != 0, &call->states[i]);
-        if (status != RNNC_OK)
-            return status;
-    }
-    return RNNC_OK;
 }
 
-/// Layer `index`, and with it the next where that runs beside it, or all of its stack.
-static rnnc_status run_layers(rnnc_session *session, int32_t index, int32_t *out_count)
+int32_t rnnc_session_group(rnnc_session *session, int32_t index, rnnc_layer_call *out_calls)
 {
     const rnnc_module_desc *desc = session->desc;
     const int64_t timesteps = rnnc_session_timesteps(session);
-    rnnc_layer_call calls[RNNC_STACK_MAX];
     const bool is_pair = index + 1 < desc->layer_count && desc->layers[index + 1].beside;
-    *out_count = is_pair ? 2 : rnnc_layer_stack(desc, index);
-    for (int32_t i = 0; i < *out_count; i++) {
-        calls[i] =
+    const int32_t count = is_pair ? 2 : rnnc_layer_stack(desc, index);
+    for (int32_t i = 0; i < count; i++) {
+        out_calls[i] =
             (rnnc_layer_call){.layer = index + i,
                               .batch = rnnc_session_batch(session),
                               .timesteps = desc->layers[index + i].sequence_in ? timesteps : 1};
-        rnnc_status status = rnnc_session_prepare(session, &calls[i]);
-        if (status != RNNC_OK)
-            return status;
+        find_ends(session, &out_calls[i]);
     }
-    return session->ops->run_layers(session->device, calls, *out_count);
+    return count;
 }
 
-/// Whether a bound tensor has the B and T of x.
-static rnnc_status check_against_x(rnnc_session *session, int32_t index)
+static rnnc_status begin_states(rnnc_session *session, rnnc_layer_call *call)
 {
-    const rnnc_tensor_info *info = &session->desc->tensors[index].info;
-    const rnnc_binding *binding = &session->bindings[index];
+    const rnnc_layer_desc *layer = &session->desc->layers[call->layer];
+    rnnc_status status = RNNC_OK;
+    for (int32_t i = 0; i < layer->state_count && status == RNNC_OK; i++)
+        status =
+            rnnc_state_begin(session, layer->states[i], layer->stateful != 0, &call->states[i]);
+    return status;
+}
+
+rnnc_status rnnc_session_prepare(rnnc_session *session, rnnc_layer_call *call)
+{
+    find_ends(session, call);
+    return begin_states(session, call);
+}
+
+/// A group of layers, their states made ready.
+static rnnc_status run_layers(rnnc_session *session, int32_t index, int32_t *out_count)
+{
+    rnnc_layer_call calls[RNNC_STACK_MAX];
+    rnnc_status status = RNNC_OK;
+    *out_count = rnnc_session_group(session, index, calls);
+    for (int32_t i = 0; i < *out_count && status == RNNC_OK; i++)
+        status = begin_states(session, &calls[i]);
+    return status == RNNC_OK ? session->ops->run_layers(session->device, calls, *out_count)
+                             : status;
+}
+
+rnnc_status rnnc_check_steps(rnnc_session *session, const rnnc_tensor_info *info,
+                             const rnnc_binding *binding, int64_t batch, int64_t timesteps)
+{
     const rnnc_axes axes = rnnc_tensor_axes(session->desc, info);
     for (int32_t i = 0; binding->data && i < info->ndim; i++) {
-        const int64_t wanted = i == axes.batch  ? rnnc_session_batch(session)
-                               : i == axes.time ? rnnc_session_timesteps(session)
-                                                : info->dims[i];
+        const int64_t wanted = i == axes.batch ? batch : i == axes.time ? timesteps : info->dims[i];
         if (binding->dims[i] != wanted)
             return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
                                   "%s: dimension %d is %lld, expected %lld as bound to x",
@@ -365,9 +387,11 @@ static rnnc_status check_bindings(rnnc_session *session)
             return rnnc_error_set(&session->error, RNNC_NOT_READY, "%s is not bound",
                                   session->desc->tensors[needed[i]].info.name);
     for (int32_t i = 0; i < session->desc->tensor_count; i++) {
-        rnnc_status status = session->desc->tensors[i].info.role == RNNC_ROLE_WEIGHT
-                                 ? RNNC_OK
-                                 : check_against_x(session, i);
+        rnnc_status status =
+            session->desc->tensors[i].info.role == RNNC_ROLE_WEIGHT
+                ? RNNC_OK
+                : rnnc_check_steps(session, &session->desc->tensors[i].info, &session->bindings[i],
+                                   rnnc_session_batch(session), rnnc_session_timesteps(session));
         if (status != RNNC_OK)
             return status;
     }
@@ -389,21 +413,36 @@ static rnnc_run_inputs run_inputs(const rnnc_session *session)
         .seed = session->seed};
 }
 
-rnnc_status rnnc_session_run(rnnc_session *session, int32_t end)
+rnnc_status rnnc_session_begin(rnnc_session *session)
 {
-    const rnnc_run_inputs inputs = run_inputs(session);
-    rnnc_status status = session->ops->begin_run(session->device, &inputs);
+    session->training.is_saved = false;
+    return session->training.trains ? rnnc_training_load_weights(session) : RNNC_OK;
+}
+
+rnnc_status rnnc_session_run(rnnc_session *session, int32_t end, bool saves)
+{
+    rnnc_run_inputs inputs = run_inputs(session);
+    inputs.saves = saves;
+    rnnc_status status = rnnc_session_begin(session);
+    if (status == RNNC_OK)
+        status = session->ops->begin_run(session->device, &inputs);
     for (int32_t i = 0, count; i < end && status == RNNC_OK; i += count)
         status = run_layers(session, i, &count);
     return status;
+}
+
+rnnc_status rnnc_session_run_all(rnnc_session *session, bool saves)
+{
+    const rnnc_status status = check_bindings(session);
+    return status == RNNC_OK ? rnnc_session_run(session, session->desc->layer_count, saves)
+                             : status;
 }
 
 rnnc_status rnnc_run(rnnc_session *session)
 {
     if (!session)
         return rnnc_error_set(NULL, RNNC_INVALID_ARGUMENT, "rnnc_run: session is NULL");
-    rnnc_status status = check_bindings(session);
-    return status == RNNC_OK ? rnnc_session_run(session, session->desc->layer_count) : status;
+    return rnnc_session_run_all(session, false);
 }
 
 rnnc_status rnnc_set_seed(rnnc_session *session, uint64_t seed)

@@ -27,6 +27,19 @@ typedef struct {
     bool is_set;  ///< by rnnc_state_set, so that a layer that is not stateful starts from it too
 } rnnc_own_state;
 
+/// What a session for training has besides; all is zero in others.
+typedef struct {
+    bool trains;
+    bool is_saved;            ///< a forward pass whose backward pass has not come
+    int64_t batch, timesteps; ///< of it
+    rnnc_binding x;           ///< of it
+    rnnc_binding *gradients;  ///< one for each tensor: what is bound to "grad/<name>"
+    float **weights;          ///< one for each tensor: the module's own weights on the device
+    float **states;           ///< one for each tensor: room for the gradient of a state
+    float **buffers;          ///< one for each slot: its gradient
+    bool *is_written;         ///< one for each slot, and x: in this backward pass
+} rnnc_training;
+
 struct rnnc_session {
     const rnnc_module_desc *desc;
     const rnnc_device_ops *ops;
@@ -45,7 +58,30 @@ struct rnnc_session {
     rnnc_own_state *states;        ///< one for each tensor; only states have memory
     float **weights; ///< one for each tensor: rebound weights (host copies), else NULL
     float **buffers; ///< one for each slot of the module
+    rnnc_training training;
 };
+
+/// Steps of a buffer between layers: one where no layer writes a sequence there.
+int64_t rnnc_slot_timesteps(const rnnc_session *session, int32_t slot);
+
+/// Layer `index`, with it the next where that runs beside it, or all of its stack: their calls.
+/// Returns how many there are.
+int32_t rnnc_session_group(rnnc_session *session, int32_t index, rnnc_layer_call *out_calls);
+
+/// Whether a tensor that is bound has the B and T of a run; `name` is what it was bound to.
+rnnc_status rnnc_check_steps(rnnc_session *session, const rnnc_tensor_info *info,
+                             const rnnc_binding *binding, int64_t batch, int64_t timesteps);
+
+/// Makes all that a session for training has besides, and frees it; free it also after a failure.
+rnnc_status rnnc_training_create(rnnc_session *session);
+void rnnc_training_destroy(rnnc_session *session);
+
+/// In a session for training: hands all weights, where they are bound, to the device.
+rnnc_status rnnc_training_load_weights(rnnc_session *session);
+
+/// The tensor of which `name`, "grad/l0/W", is the gradient, with the gradient's own facts; -1 with
+/// a message where there is none.
+int32_t rnnc_gradient_find(rnnc_session *session, const char *name, rnnc_tensor_info *out_info);
 
 /// The index of a tensor by name, or -1 with a message that lists the names there are.
 int32_t rnnc_tensor_find(rnnc_session *session, const char *name);
@@ -58,7 +94,14 @@ int64_t rnnc_session_batch(const rnnc_session *session);
 int64_t rnnc_session_timesteps(const rnnc_session *session);
 
 /// Runs the layers below `end` on what is bound.
-rnnc_status rnnc_session_run(rnnc_session *session, int32_t end);
+rnnc_status rnnc_session_run(rnnc_session *session, int32_t end, bool saves);
+
+/// What comes before the steps of a run or of a generation, of a session for training: its weights
+/// are read anew, and a forward pass before it is lost.
+rnnc_status rnnc_session_begin(rnnc_session *session);
+
+/// A whole run, all that it needs being checked.
+rnnc_status rnnc_session_run_all(rnnc_session *session, bool saves);
 
 /// Fills a layer's call: where it reads and writes what is bound, and its states made ready.
 rnnc_status rnnc_session_prepare(rnnc_session *session, rnnc_layer_call *call);

@@ -68,11 +68,13 @@ enum { RNN_CHUNK_FLOATS = 48 * 1024 };
          ? RNN_PANELS(RNN_PRODUCT_GATES * RNN_PADDED(RNN_PRODUCT_UNITS / RNN_HEADS)) * RNN_WIDTH   \
          : 0)
 #define RNN_GATHER_STRIDE RNN_PADDED((int64_t)RNN_INPUTS)
+#define RNN_DRAW_FLOATS (RNN_ZONEOUT ? RNN_TILE * (RNN_STATE_FLOATS) : 0)
 
 typedef struct {
     const float *packed;
     float *inputs, *product;
     float *scaled, *scales, *head, *gathered;
+    float *draws[RNN_STATES];     // of zoneout in training, laid out as states
     float *states[2][RNN_STATES]; // before and after the step, by turns
     float *carries[RNN_CARRIES + 1];
     rnn_ahead ahead; // W*x of later steps, for a single row
@@ -112,6 +114,7 @@ static size_t rnn_scratch_bytes(int64_t batch, int64_t timesteps)
     (void)batch, (void)timesteps;
     return sizeof(float) *
            (size_t)((int64_t)RNN_CHUNK_ROWS * RNN_INPUT_WIDTH + 2 * RNN_SCALED_FLOATS +
+                    RNN_DRAW_FLOATS +
                     RNN_TILE * (RNN_PRODUCT_WIDTH + 2 * (RNN_STATE_FLOATS) + RNN_CARRY_FLOATS +
                                 RNN_HEAD_WIDTH + RNN_GATHER_STRIDE));
 }
@@ -166,6 +169,10 @@ static void rnn_frame_lay_out(const rnnc_cpu_args *args, rnn_frame *frame)
     for (int i = 0; i < RNN_CARRIES; i++) {
         frame->carries[i] = at;
         at += RNN_TILE * RNN_PADDED(rnn_carry_sizes[i]);
+    }
+    for (int i = 0; i < RNN_STATES && RNN_ZONEOUT; i++) {
+        frame->draws[i] = at;
+        at += RNN_TILE * RNN_PADDED(rnn_state_sizes[i]);
     }
 }
 
@@ -420,6 +427,14 @@ RNN_INLINE void rnn_output(const rnnc_cpu_args *args, const rnn_frame *frame, co
            frame->states[turn][0] + at * RNN_PADDED(RNN_OUTPUTS), sizeof(float) * RNN_OUTPUTS);
 }
 
+#if RNN_TRAINING
+#include "cpu/cell_saving.h"
+#else
+#define RNN_SAVES(args) 0
+#define rnn_save_step(args, frame, tile, inputs, step, before) (void)0
+#define rnn_save_end(args, frame, tile, at, step, turn) (void)0
+#endif
+
 /// One step of the rows under way: the phases, the outputs, and the end of rows that have no more.
 /// Returns the turn of the new states.
 RNN_INLINE int rnn_step(const rnnc_cpu_args *args, rnn_frame *frame, rnn_rows *tile,
@@ -427,12 +442,18 @@ RNN_INLINE int rnn_step(const rnnc_cpu_args *args, rnn_frame *frame, rnn_rows *t
 {
     const int64_t rows = tile->count;
 #define RNN_RUN_PHASE(N) rnn_run_phase##N(frame, inputs, rows, before);
-    RNN_PHASES(RNN_RUN_PHASE)
+    if (RNN_SAVES(args)) {
+        rnn_save_step(args, frame, tile, inputs, step, before);
+    } else {
+        RNN_PHASES(RNN_RUN_PHASE)
+    }
     for (int64_t at = 0; at < rows && RNN_SEQUENCE_OUT; at++)
         rnn_output(args, frame, tile, at, !before, rnn_place(args, tile->row[at], step));
     while (tile->count > 0 && tile->steps[tile->count - 1] == step + 1) {
         tile->count--;
         rnn_copy_states(args, frame, tile, tile->count, !before, 1);
+        if (RNN_SAVES(args))
+            rnn_save_end(args, frame, tile, tile->count, step + 1, !before);
         if (!RNN_SEQUENCE_OUT)
             rnn_output(args, frame, tile, tile->count, !before, 0);
     }
@@ -564,6 +585,10 @@ static void rnn_run_step(const rnnc_cpu_args *args, const float *table, int turn
         rnn_step(args, &frame, &tile, rnn_step_inputs(args, &frame, &tile, table), 0, turn);
     }
 }
+
+#if RNN_TRAINING
+#include "cpu/cell_backward.c"
+#endif
 
 RNN_DEFINE_CODE_WITH(RNN_PACKED_FLOATS, .table_floats = RNN_GATES > 0 ? RNN_INPUT_WIDTH : 0,
                      .fold = rnn_fold, .step = rnn_run_step)

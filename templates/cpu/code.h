@@ -26,6 +26,17 @@ extern int RNN_SUPPORTS(RNN_ISA)(void);
 /// Rows of the batch taken together: a multiple of the blocks of product.h.
 enum { RNN_TILE = 24 };
 
+/// A layer of a module for training defines rnn_training; RNN_TRAINING comes from the generated
+/// file.
+#ifndef RNN_TRAINING
+#define RNN_TRAINING 0
+#endif
+#if RNN_TRAINING
+#define RNN_TRAINING_CODE &rnn_training
+#else
+#define RNN_TRAINING_CODE 0
+#endif
+
 #define RNN_DEFINE_CODE(PACKED_FLOATS) RNN_DEFINE_CODE_WITH(PACKED_FLOATS, .table_floats = 0)
 
 /// The same with further fields.
@@ -39,6 +50,7 @@ enum { RNN_TILE = 24 };
         .pack = rnn_pack_weights,                                                                  \
         .run = rnn_run,                                                                            \
         __VA_ARGS__,                                                                               \
+        .training = RNN_TRAINING_CODE,                                                             \
     };
 
 #endif

@@ -66,4 +66,8 @@ static void rnn_run(const rnnc_cpu_args *args)
                      args->y + row * args->y_row_stride, args->y_step_stride, timesteps);
 }
 
+#if RNN_TRAINING
+#include "cpu/dense_backward.c"
+#endif
+
 RNN_DEFINE_CODE(RNN_BIAS_AT + RNN_OUTPUT_WIDTH)

@@ -33,4 +33,26 @@ static void rnn_run(const rnnc_cpu_args *args)
         }
 }
 
+#if RNN_TRAINING
+#include "cpu/gradient.h"
+
+/// The rows of E that tokens took, in the order of rows and steps.
+static void rnn_backward(rnnc_cpu_backward_args *args)
+{
+    const int32_t *tokens = args->forward.x;
+    float *gradient = args->weights[RNNC_WEIGHT_E];
+    for (int64_t row = 0; row < args->forward.batch; row++)
+        for (int64_t step = args->forward.timesteps - 1; step >= 0; step--) {
+            const int64_t token =
+                tokens[row * args->forward.x_row_stride + step * args->forward.x_step_stride];
+            const float *dy = args->dy + row * args->dy_row_stride + step * args->dy_step_stride;
+            rnn_find_nan(args, dy, RNN_OUTPUTS, step, row);
+            for (int64_t i = 0; i < RNN_OUTPUTS && gradient; i++)
+                gradient[token * RNN_OUTPUTS + i] += dy[i];
+        }
+}
+
+#include "cpu/weightless_backward.h"
+#endif
+
 RNN_DEFINE_CODE((int64_t)RNN_INPUTS *RNN_OUTPUTS)

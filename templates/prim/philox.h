@@ -35,6 +35,12 @@ typedef struct rnn_dropout {
     unsigned long long threshold; /* the rate in units of 2^-32, rounded up */
 } rnn_dropout;
 
+/* The stream of zoneout's draws: of a layer that draws, and one of its cell's states. */
+RNN_PHILOX_INLINE unsigned int rnn_zoneout_stream(unsigned int layer, unsigned int state)
+{
+    return (2 * layer + 1) | (state + 1) << 24;
+}
+
 RNN_PHILOX_INLINE rnn_dropout rnn_dropout_make(unsigned long long seed, unsigned int stream,
                                                float rate)
 {

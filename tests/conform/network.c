@@ -285,3 +285,25 @@ const char *network_write(Arena *arena, Diags *diags, const Network *network, co
     const char *path = arena_format(arena, "%s/%s.yaml", folder, network->name);
     return file_write(arena, diags, path, text_string(&spec), spec.length) ? path : NULL;
 }
+
+static bool draws(const NetworkCell *options)
+{
+    bool zones_out = false;
+    for (int k = 0; k < REFERENCE_STATES_MAX; k++)
+        zones_out |= options->zoneout[k] > 0.0;
+    return options->dropout > 0.0 || options->recurrent_dropout > 0.0 || zones_out;
+}
+
+void network_train(Network *network)
+{
+    network->trains = network->drops = true;
+    network->dropout_count = 0;
+    for (int l = 0; l < network->layer_count; l++) {
+        NetworkLayer *layer = &network->layers[l];
+        for (int d = 0; d < layer->direction_count; d++)
+            if (draws(&layer->options[d]))
+                layer->dropout_index[d] = network->dropout_count++;
+        if (layer->kind == NETWORK_DROPOUT && layer->rate > 0.0)
+            layer->dropout_index[0] = network->dropout_count++;
+    }
+}

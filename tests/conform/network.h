@@ -99,6 +99,7 @@ typedef struct {
     bool bias;
     bool time_major;        ///< x and y of the module are [T, B, ...]
     bool drops;             ///< dropout_at_inference; set before layers are added
+    bool trains;            ///< see network_train
     bool own_mask;          ///< a layer masks, so that lengths cannot be given
     double recurrent_scale; ///< of R; 1 as drawn
     NetworkLayer layers[NETWORK_LAYERS_MAX];
@@ -121,6 +122,9 @@ void network_add_dense(Arena *arena, Network *network, int64_t outputs,
 void network_add_dropout(Arena *arena, Network *network, double rate);
 void network_add_activation(Arena *arena, Network *network, ReferenceActivation activation);
 void network_add_masking(Arena *arena, Network *network, double value);
+
+/// Makes it a model for training, in which dropout and zoneout draw; call it after the last layer.
+void network_train(Network *network);
 
 /// Draws all weights; call it after the last layer.
 void network_draw(Arena *arena, Network *network);
@@ -164,6 +168,7 @@ typedef struct {
     SampleShape shape;
     uint64_t seed; ///< of dropout
     void *x;
+    double *input;    ///< x in float64, but for steps that masks leave out; NULL: tokens
     uint8_t *mask;    ///< [B, T]; NULL unless SAMPLE_MASK
     int32_t *lengths; ///< [B]; NULL unless SAMPLE_LENGTHS
     float *initial[NETWORK_STATES_MAX];
@@ -173,6 +178,9 @@ typedef struct {
 /// Draws a sample from the network's name and the shape, and computes its answer. The memory comes
 /// from malloc (samples are made on several threads) and is freed by sample_free.
 void sample_make(const Network *network, const SampleShape *shape, Sample *out);
+
+/// Computes the answer again, after a change of weights, `input` or `initial`.
+void sample_answer(const Network *network, Sample *sample);
 void sample_free(const Network *network, Sample *sample);
 
 /// A generator of its own: splitmix64, uniform in (low, high).

@@ -161,6 +161,8 @@ void network_print(const Network *network, const char *convention, Text *out)
     for (int l = 0; l < network->layer_count; l++)
         print_layer(network, l, out);
     text_addf(out, "compile: {precision: %s%s}\n", network->precision,
-              network->drops ? ", dropout_at_inference: true" : "");
+              network->trains  ? ", mode: training"
+              : network->drops ? ", dropout_at_inference: true"
+                               : "");
     text_addf(out, "weights: {file: %s.safetensors, convention: %s}\n", network->name, convention);
 }

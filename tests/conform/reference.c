@@ -34,6 +34,8 @@ typedef struct {
     double *pre, *rec, *vector; ///< [G*H], [G*H], [H]
     double *h, *c, *n, *m;      ///< the row's states, NULL where the cell has none
     const double *scale;        ///< [O], of what R multiplies; NULL: 1
+    const ReferenceSequence *sequence;
+    int64_t row, time;
 } Step;
 
 const ReferenceFacts *reference_facts(const char *cell)
@@ -319,7 +321,22 @@ static double *zeros(int64_t count)
     return values;
 }
 
-/// One step of one row, zoneout included: s' = rate * s + (1 - rate) * new.
+/// s' = rate * s + (1 - rate) * new; in training s or new, by a draw.
+static double zoned_out(const Step *step, int state, int64_t unit, double old, double new)
+{
+    const double rate = step->cell->zoneout[state];
+    if (!step->sequence->zones_out)
+        return rate * old + (1.0 - rate) * new;
+    const ReferenceDraw draw = {.unit = (uint32_t)unit,
+                                .row = (uint32_t)step->row,
+                                .layer = (uint32_t)step->sequence->layer,
+                                .time = (uint32_t)step->time,
+                                .recurrent = true,
+                                .zoneout = (uint32_t)state + 1};
+    return reference_dropout(step->sequence->seed, &draw, rate) > 0.0 ? new : old;
+}
+
+/// One step of one row, zoneout included.
 static void take_step(Step *step, const double *x)
 {
     const ReferenceCell *cell = step->cell;
@@ -337,7 +354,7 @@ static void take_step(Step *step, const double *x)
     for (int k = 0; k < cell->facts->state_count; k++) {
         const double rate = cell->zoneout[k];
         for (int64_t u = 0; rate > 0.0 && u < reference_state_size(cell, k); u++)
-            states[k][u] = rate * old[k][u] + (1.0 - rate) * states[k][u];
+            states[k][u] = zoned_out(step, k, u, old[k][u], states[k][u]);
         free(old[k]);
     }
 }
@@ -355,6 +372,7 @@ static void run_row(Step *step, const ReferenceSequence *sequence, int64_t row, 
         const int64_t position = sequence->go_backwards ? s : time;
         const bool masked = sequence->mask && !sequence->mask[row * timesteps + time];
         double *out = sequence->last ? y : y + position * O;
+        step->time = time;
         if (!masked) {
             take_step(step, x + time * step->cell->inputs);
             memcpy(output, step->h, (size_t)O * sizeof *output);
@@ -373,11 +391,12 @@ void reference_cell_run(const ReferenceCell *cell, const ReferenceSequence *sequ
     static const ReferenceSequence plain = {0};
     const int64_t H = cell->units, O = reference_outputs(cell);
     const ReferenceSequence *order = sequence ? sequence : &plain;
-    Step step = {.cell = cell, .H = H};
+    Step step = {.cell = cell, .H = H, .sequence = order};
     step.pre = zeros(cell->facts->gates * H);
     step.rec = zeros(cell->facts->gates * H);
     step.vector = zeros(H);
     for (int64_t row = 0; row < batch; row++) {
+        step.row = row;
         double **const of_row[] = {&step.h, &step.c, &step.n, &step.m};
         for (int k = 0; k < cell->facts->state_count; k++)
             *of_row[k] = states[k] + row * reference_state_size(cell, k);

@@ -56,6 +56,9 @@ typedef struct {
     const uint8_t *mask;
     const int32_t *lengths;
     const double *recurrent_scale; ///< [B, O]: factors of what R multiplies; NULL: none
+    bool zones_out;                ///< zoneout draws, as in training; else it mixes
+    uint64_t seed;                 ///< of these draws, and their layer
+    int layer;
 } ReferenceSequence;
 
 double reference_activation(const ReferenceActivation *activation, double x);
@@ -88,7 +91,8 @@ void reference_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t
 /// holds for all steps).
 typedef struct {
     uint32_t unit, row, layer, time;
-    bool recurrent; ///< of the state, not of the input
+    bool recurrent;   ///< of the state, not of the input
+    uint32_t zoneout; ///< 1 + the number of the state that it keeps; 0: no zoneout
 } ReferenceDraw;
 
 /// The factor of dropout: 0, or 1 / (1 - rate) where it is kept.

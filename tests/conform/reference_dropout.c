@@ -27,7 +27,8 @@ void reference_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t
 double reference_dropout(uint64_t seed, const ReferenceDraw *draw, double rate)
 {
     const uint32_t key[] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
-    const uint32_t counter[] = {draw->unit, draw->row, draw->layer * 2 + draw->recurrent,
+    const uint32_t counter[] = {draw->unit, draw->row,
+                                (draw->layer * 2 + draw->recurrent) + (draw->zoneout << 24),
                                 draw->time};
     uint32_t bits[4];
     reference_philox(counter, key, bits);

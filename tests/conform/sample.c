@@ -108,15 +108,24 @@ static void draw_states(const Network *network, Sample *sample, uint64_t *seed)
         const bool positive = cell->facts->states[state->index][0] == 'n';
         const int64_t count = sample->shape.batch * state->size;
         float *initial = allocate((size_t)count * sizeof *initial);
-        double *final = allocate((size_t)count * sizeof *final);
-        for (int64_t k = 0; k < count; k++) {
+        for (int64_t k = 0; k < count; k++)
             initial[k] = (float)(positive ? random_uniform(seed, 0.5, 1.5)
                                           : random_uniform(seed, -0.8, 0.8));
-            final[k] = sample->shape.has_initial ? (double)initial[k]
-                                                 : reference_state_start(cell, state->index);
-        }
         sample->initial[s] = initial;
-        sample->final[s] = final;
+        sample->final[s] = allocate((size_t)count * sizeof *sample->final[s]);
+    }
+}
+
+/// The states before the first step, in the place of the final ones.
+static void set_states(const Network *network, Sample *sample)
+{
+    for (int s = 0; s < network->state_count; s++) {
+        const NetworkState *state = &network->states[s];
+        const ReferenceCell *cell = &network->layers[state->layer].cells[state->direction];
+        for (int64_t k = 0; k < sample->shape.batch * state->size; k++)
+            sample->final[s][k] = sample->shape.has_initial
+                                      ? (double)sample->initial[s][k]
+                                      : reference_state_start(cell, state->index);
     }
 }
 
@@ -228,6 +237,9 @@ static double *run_direction(const Network *network, int l, int direction, Sampl
         .mask = flow->mask,
         .lengths = flow->lengths,
         .recurrent_scale = factors,
+        .zones_out = network->trains,
+        .seed = sample->seed,
+        .layer = layer->dropout_index[direction],
     };
     reference_cell_run(cell, &sequence, flow->batch, flow->timesteps, x, states, y);
     free(x);
@@ -328,30 +340,44 @@ static void run_layer(const Network *network, int l, Sample *sample, Flow *flow)
     flow->width = layer->outputs;
 }
 
+void sample_answer(const Network *network, Sample *sample)
+{
+    const int64_t batch = sample->shape.batch, timesteps = sample->shape.timesteps;
+    Flow flow = {.batch = batch, .timesteps = timesteps, .width = network->inputs};
+    set_states(network, sample);
+    for (int k = 0; k < NETWORK_OUTPUTS_MAX; k++)
+        free(sample->y[k]);
+    if (sample->input) {
+        const size_t bytes = (size_t)(batch * timesteps * network->inputs) * sizeof *flow.data;
+        flow.data = allocate(bytes);
+        memcpy(flow.data, sample->input, bytes);
+    }
+    flow.lengths = sample->lengths;
+    if (sample->mask) {
+        flow.mask = allocate((size_t)(batch * timesteps));
+        memcpy(flow.mask, sample->mask, (size_t)(batch * timesteps));
+    }
+    for (int l = 0; l < network->layer_count; l++)
+        run_layer(network, l, sample, &flow);
+    sample->y[0] = flow.data;
+    free(flow.mask);
+}
+
 void sample_make(const Network *network, const SampleShape *shape, Sample *out)
 {
     *out = (Sample){.shape = *shape};
-    const int64_t batch = shape->batch, timesteps = shape->timesteps;
-    uint64_t seed = random_seed(network->name) + (uint64_t)(batch * 1000003 + timesteps) +
+    uint64_t seed = random_seed(network->name) +
+                    (uint64_t)(shape->batch * 1000003 + shape->timesteps) +
                     (uint64_t)shape->masking * 7919;
     out->seed = seed;
-    Flow flow = {.batch = batch, .timesteps = timesteps, .width = network->inputs};
-    flow.data = draw_input(network, out, &seed);
+    out->input = draw_input(network, out, &seed);
     draw_states(network, out, &seed);
     if (shape->masking == SAMPLE_MASK)
         draw_mask(out, &seed);
     if (shape->masking == SAMPLE_LENGTHS)
         draw_lengths(out, &seed);
-    poison_input(network, out, flow.data);
-    flow.lengths = out->lengths;
-    if (out->mask) {
-        flow.mask = allocate((size_t)(batch * timesteps));
-        memcpy(flow.mask, out->mask, (size_t)(batch * timesteps));
-    }
-    for (int l = 0; l < network->layer_count; l++)
-        run_layer(network, l, out, &flow);
-    out->y[0] = flow.data;
-    free(flow.mask);
+    poison_input(network, out, out->input);
+    sample_answer(network, out);
 }
 
 void sample_free(const Network *network, Sample *sample)
@@ -361,6 +387,7 @@ void sample_free(const Network *network, Sample *sample)
         free(sample->final[s]);
     }
     free(sample->x);
+    free(sample->input);
     free(sample->mask);
     free(sample->lengths);
     for (int k = 0; k < NETWORK_OUTPUTS_MAX; k++)

@@ -40,6 +40,7 @@
 #define RNN_REVERSED TEST_REVERSED
 #define RNN_GO_BACKWARDS TEST_REVERSED
 #define RNN_RECURRENT_DROPOUT TEST_DROPOUT
+#define RNN_ZONEOUT 0
 #define RNN_PHASE_FLOATS                                                                           \
     (TEST_HEADS *                                                                                  \
      RNN_MATRIX_FLOATS(2 * RNN_PADDED(TEST_UNITS / TEST_HEADS), (TEST_UNITS / TEST_HEADS)))

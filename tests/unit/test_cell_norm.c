@@ -327,10 +327,11 @@ START_TEST(schedule_of_the_lstm)
                                    "((input[0] - statistic[0]) * statistic[1]) + parameter[1] * "
                                    "((product[0] - statistic[2]) * statistic[3]) + bias[0]);\n");
     assert_has(text_string(&code),
-               "RNN_INLINE void rnn_members1(const rnn_f *input, const rnn_f *product,\n"
-               "                             const rnn_f *bias, const rnn_f *recurrent_bias,\n"
-               "                             const rnn_f *parameter, const rnn_f *state,\n"
-               "                             const rnn_f *carry_in, rnn_f *member)\n{\n"
+               "RNN_INLINE void rnn_members1(const rnn_f *input, const rnn_f *product, const rnn_f "
+               "*bias,\n"
+               "                             const rnn_f *recurrent_bias, const rnn_f *parameter,\n"
+               "                             const rnn_f *state, const rnn_f *carry_in, rnn_f "
+               "*member)\n{\n"
                "    (void)input, (void)product, (void)bias, (void)recurrent_bias, "
                "(void)parameter, (void)state;\n"
                "    member[0] = carry_in[1];\n}\n");

@@ -230,16 +230,15 @@ START_TEST(faults_are_seen_at_their_place)
 }
 END_TEST
 
-/// What belongs to later work, and the value that says nothing new.
-START_TEST(later_work_is_refused_by_name)
+START_TEST(mode_is_read)
 {
     Read read = read_layers("  - {dense: 4}\n", "compile: {mode: training}\n");
-    ck_assert_ptr_null(read.spec);
-    assert_says(&read, "error: `mode: training` is not supported yet [E0205]");
-    ck_assert_uint_eq(diags_error_count(read.diags), 1);
+    assert_silent(&read);
+    ck_assert_int_eq(read.spec->mode, MODE_TRAINING);
     arena_destroy(read.arena);
     read = read_layers("  - {dense: 4}\n", "compile: {mode: inference}\n");
     assert_silent(&read);
+    ck_assert_int_eq(read.spec->mode, MODE_INFERENCE);
     arena_destroy(read.arena);
 }
 END_TEST
@@ -407,7 +406,7 @@ int main(void)
     tcase_add_test(tests, defaults_are_keras_ones);
     tcase_add_test(tests, spans_are_of_scalars_and_in_bytes);
     tcase_add_loop_test(tests, faults_are_seen_at_their_place, 0, COUNT(faults));
-    tcase_add_test(tests, later_work_is_refused_by_name);
+    tcase_add_test(tests, mode_is_read);
     tcase_add_test(tests, sequence_keys_are_read);
     tcase_add_test(tests, both_directions_are_read);
     tcase_add_loop_test(tests, files_that_are_no_spec, 0, COUNT(files));

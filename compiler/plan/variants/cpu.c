@@ -31,6 +31,7 @@ const Variant variant_cpu = {
     .name = "cpu",
     .kind = RNNC_VARIANT_CPU,
     .gpu = false,
+    .trains = true,
     .check = check,
     .estimate = estimate,
     .print_stub = NULL,

@@ -7,16 +7,17 @@
 #include "rnnc/rnnc.h"
 
 #define RNNC_MODULE_MAGIC 0x434e4e52u /* "RNNC" */
-enum { RNNC_ABI_MAJOR = 2, RNNC_ABI_MINOR = 2 };
+enum { RNNC_ABI_MAJOR = 2, RNNC_ABI_MINOR = 3 };
 
 enum { RNNC_STATES_MAX = 8, RNNC_PHASES_MAX = 8, RNNC_GATES_MAX = 16 };
+enum { RNNC_SAVED_MAX = 48, RNNC_DELTAS_MAX = 96, RNNC_STAGES_MAX = 12 };
 
 typedef enum rnnc_layer_kind {
     RNNC_LAYER_CELL,
     RNNC_LAYER_EMBEDDING,
     RNNC_LAYER_DENSE,
     RNNC_LAYER_ACTIVATION,
-    RNNC_LAYER_DROPOUT, /* drops at inference: Monte-Carlo dropout */
+    RNNC_LAYER_DROPOUT, /* drops in training, or at inference too: Monte-Carlo dropout */
     RNNC_LAYER_MASKING, /* masks the steps whose features all equal `mask_value`; y = x, 0 there */
     RNNC_LAYER_MERGE    /* of the two directions of a bidirectional layer: sum, mul, ave */
 } rnnc_layer_kind;
@@ -97,7 +98,37 @@ typedef struct rnnc_cpu_args {
     float *states[RNNC_STATES_MAX];
     void *scratch; /* scratch_bytes(batch, timesteps), 64-byte aligned */
     int64_t batch, timesteps;
+    /* from 2.3 on */
+    void *tape;    /* what `backward` needs is saved here; NULL: nothing is, and zoneout mixes */
+    int32_t drops; /* dropout layers of a training module: 0 copies x */
 } rnnc_cpu_args;
+
+/* The backward pass of one layer on the CPU. `forward` are the arguments that its run had, with the
+ * same x, order, rows, recurrent_scale, seed, tape, batch and timesteps; its y and packed are not
+ * used, and its scratch is that of the backward pass. */
+typedef struct rnnc_cpu_backward_args {
+    rnnc_cpu_args forward;
+    const float *dy; /* as y: [B, T, outputs] or [B, outputs] by these strides; steps that repeat
+                      * an output have been added to the step that they repeat */
+    int64_t dy_row_stride, dy_step_stride;
+    float *dx, *dx2; /* as x and x2 by these strides, or NULL: not wanted */
+    int64_t dx_row_stride, dx_step_stride;
+    int32_t adds_dx; /* 0: every step of dx is written, with 0 where it has no part in y */
+    float *states[RNNC_STATES_MAX];    /* gradient of the final, then of the initial value */
+    float *weights[RNNC_WEIGHT_COUNT]; /* canonical, added to; NULL: not wanted */
+    const float *canonical[RNNC_WEIGHT_COUNT]; /* the weights themselves, as given to `pack` */
+    int32_t finds_nan;
+    int64_t nan_step, nan_row; /* out: the first value that is not finite, in the order of the
+                                * backward pass: its time and row; -1: none */
+} rnnc_cpu_backward_args;
+
+/* What a layer's CPU code has besides in a training module. All bytes are for one session's largest
+ * batch and timesteps. */
+typedef struct rnnc_cpu_training {
+    size_t (*tape_bytes)(int64_t batch, int64_t timesteps);
+    size_t (*scratch_bytes)(int64_t batch, int64_t timesteps);
+    void (*backward)(rnnc_cpu_backward_args *args);
+} rnnc_cpu_training;
 
 /* One instruction-set level of a layer's CPU code; the first whose `supported` is true runs. */
 typedef struct rnnc_cpu_code {
@@ -114,6 +145,7 @@ typedef struct rnnc_cpu_code {
     /* One step of each row, the same bits as run with T = 1. With a table x is int32 tokens. `turn`
      * is 0 and 1 by turns: weights are then taken from where they are still in the cache. */
     void (*step)(const rnnc_cpu_args *args, const float *table, int turn);
+    const rnnc_cpu_training *training; /* from 2.3 on; NULL in a module for inference */
 } rnnc_cpu_code;
 
 /* GPU variants, in the order of design section 6. The runtime's table has one host driver each. */
@@ -173,7 +205,7 @@ typedef struct rnnc_layer_desc {
     int32_t reversed;       /* cells: takes the last step first */
     int32_t go_backwards;   /* with reversed: outputs in the order they are made, not of time */
     int32_t zero_output_for_mask;
-    float recurrent_dropout; /* a rate; not 0 only where it drops at inference */
+    float recurrent_dropout; /* a rate; not 0 only where it drops, see rnnc_training_desc */
     float rate;              /* dropout */
     int32_t per_sequence;    /* dropout: one draw for all steps of a row and feature */
     int32_t dropout_index; /* the `layer` of its Philox counter; of the cell's recurrent one too */
@@ -194,6 +226,55 @@ typedef struct rnnc_layer_desc {
     int32_t layer_image; /* kernels beside the recurrence: W*x of a cell, all of a dense, embedding
                           * or activation layer; -1: none */
 } rnnc_layer_desc;
+
+/* Training. Forward saves, for each step of each row, the vectors that the compiler has chosen (the
+ * fewest bytes from which the derivative can be computed) and some states before the step. Backward
+ * goes through the steps from the last to the first. In a step it goes through stages, each a
+ * pointwise function over `size` units, which makes `deltas`: the adjoints of the products' results
+ * and of what is added to them. After a stage comes the transposed product of its phase,
+ *
+ *     returned[phase] = sum over the phase's rows g of M[g]^T * delta[first_delta + g's place]
+ *
+ * times the recurrent scale under recurrent dropout. Where the phase's operand is a state, this is
+ * added to the state's adjoint before the step; else it is a seed of the stages that follow.
+ * Seeds of the stages' functions, in this order: the adjoints of the states after the step (h: with
+ * dy of the step added), `returned` of every phase, and 2 sums a norm: the sums over units of the
+ * adjoints of its mean and rstd, each divided by the number of values that the norm is taken of.
+ *
+ * After all steps, over all of them and all rows at once: with D[g] the delta of a gate,
+ *     dW[g] = D_input[g]^T * x      dx = sum over g of D_input[g] * W[g]
+ *     dR[g] = D_recurrent[g]^T * operand of its phase        db, drb, dp = sums of their deltas
+ * Deltas that no row's step has made are 0, and so is dx there. */
+typedef struct rnnc_stage_desc {
+    int32_t phase;       /* whose transposed product follows; -1: none does */
+    int32_t operand;     /* what the phase multiplies: the state, or the vector saved */
+    int32_t first_delta; /* of the phase's rows, in their order, one after the other */
+    int64_t size;
+    uint32_t states;   /* whose adjoints before the step it makes, but for what is returned */
+    int32_t sum_count; /* norms of `norms` whose sums are taken before its function */
+    int32_t norms[4];  /* by number in the cell; members of each times its size divide the sums */
+    int32_t members[4];
+} rnnc_stage_desc;
+
+typedef struct rnnc_layer_training {
+    int64_t step_bytes; /* that forward saves for one step of one row */
+    uint32_t states;    /* bit mask: saved as they are before each step and after the last one */
+    int32_t norm_count; /* mean and rstd of each are saved */
+    int32_t saved_count, delta_count;
+    int64_t saved_sizes[RNNC_SAVED_MAX], delta_sizes[RNNC_DELTAS_MAX];
+    int32_t delta_stages[RNNC_DELTAS_MAX]; /* the stage that makes each */
+    int32_t read_deltas; /* those before are read by products; the others are only summed */
+    int32_t input[RNNC_GATES_MAX], recurrent[RNNC_GATES_MAX], projection; /* delta, or -1: 0 */
+    int32_t bias[RNNC_GATES_MAX], recurrent_bias[RNNC_GATES_MAX], parameter[RNNC_GATES_MAX];
+    int32_t stage_count;
+    rnnc_stage_desc stages[RNNC_STAGES_MAX];
+    float zoneout[RNNC_STATES_MAX]; /* rates: of each unit and step, whether it keeps its value */
+} rnnc_layer_training;
+
+typedef struct rnnc_training_desc {
+    int32_t drops_at_inference;        /* 0: dropout is for rnnc_forward alone */
+    const rnnc_layer_training *layers; /* one for each layer; all 0 where it is no cell */
+} rnnc_training_desc;
 
 typedef struct rnnc_module_desc {
     uint32_t magic;
@@ -218,6 +299,8 @@ typedef struct rnnc_module_desc {
     const int64_t *slot_widths; /* features of each buffer between layers */
     /* from 2.1 on: there only where struct_bytes goes so far */
     const rnnc_self_test *self_test; /* NULL: none */
+    /* from 2.3 on */
+    const rnnc_training_desc *training; /* NULL: for inference alone */
 } rnnc_module_desc;
 
 /* Returns the tables, or NULL where the module cannot serve an ABI up to `max_abi` (major). `host`

@@ -33,7 +33,8 @@ typedef enum rnnc_status {
     RNNC_OUT_OF_MEMORY = 5,
     RNNC_NOT_READY = 6,    /* an input or output is not bound */
     RNNC_DEVICE_ERROR = 7, /* the driver or cuDNN failed; the message has its words */
-    RNNC_CANCELLED = 8     /* the caller's function ended a generation */
+    RNNC_CANCELLED = 8,    /* the caller's function ended a generation */
+    RNNC_NOT_FINITE = 9    /* a gradient is infinite or no number; the message says where */
 } rnnc_status;
 
 typedef struct rnnc_module rnnc_module;
@@ -115,6 +116,8 @@ typedef struct rnnc_session_options {
                             * "cudnn:standard", "cudnn:persist_static", "cudnn:persist_dynamic",
                             * "cudnn:persist_static_small_h" for one algorithm, refused with
                             * cuDNN's reason where it cannot run */
+    int32_t training;      /* 1: for rnnc_forward and rnnc_backward too, of a module compiled with
+                            * `mode: training`; weights are then used where they are bound */
 } rnnc_session_options;
 
 /* Allocates all that runs need. `options` may be NULL. On failure *out_session is NULL and
@@ -144,7 +147,12 @@ RNNC_API void rnnc_session_destroy(rnnc_session *session);
  * captured before holds no longer.
  *
  * Binding a state gives the initial value to read and the place of the final value to write.
- * Binding a weight copies and packs it: later changes need another bind. */
+ * Binding a weight copies and packs it: later changes need another bind. In a session for training
+ * it must lie on the session's device, and every rnnc_forward and rnnc_run reads it there.
+ *
+ * A session for training has a gradient for x (unless that is tokens), y, every state and every
+ * weight, under the name of the tensor with "grad/" before it and with its shape, see
+ * rnnc_backward. */
 RNNC_API rnnc_status rnnc_bind(rnnc_session *session, const char *name, const DLTensor *tensor);
 
 /* Runs the model once, on the session's stream; asynchronous on CUDA. Never allocates or
@@ -208,7 +216,26 @@ RNNC_API rnnc_status rnnc_generate(rnnc_session *session, const rnnc_generation 
 /* How the session's last rnnc_generate worked, and why so; NULL before. */
 RNNC_API const char *rnnc_session_generator(const rnnc_session *session, const char **out_reason);
 
-/* The seed of dropout at inference and of generated text, 0 until it is set; it holds for all runs
+/* Runs the model as rnnc_run does, in a session for training: dropout and zoneout draw, and what
+ * rnnc_backward needs is saved. Never allocates or synchronises. */
+RNNC_API rnnc_status rnnc_forward(rnnc_session *session);
+
+typedef struct rnnc_backward_options {
+    int32_t accumulate; /* 1: added to what weights' gradients hold; 0: they are overwritten */
+    int32_t find_nan;   /* 1: RNNC_NOT_FINITE, with layer, step and row, where a gradient within the
+                         * model is infinite or NaN; told by this call on the CPU and by
+                         * rnnc_synchronize on CUDA */
+} rnnc_backward_options;
+
+/* The gradients of the last rnnc_forward, which it uses up: x, y, mask, lengths and all weights
+ * that forward read must still hold what they did, and no rnnc_run may come between. Reads "grad/y"
+ * ("grad/y/fw" and "grad/y/bw"), which must be bound. Writes those of the others that are bound:
+ * "grad/x" and the weights'. The gradient of a state is read as that of its final value, 0 where
+ * it is not bound, and written with that of its initial value. Strides as for x and y. `options`
+ * may be NULL. Never allocates or synchronises. */
+RNNC_API rnnc_status rnnc_backward(rnnc_session *session, const rnnc_backward_options *options);
+
+/* The seed of dropout and of generated text, 0 until it is set; it holds for all runs
  * that follow. One seed gives the same bits in every run, on the CPU and on the GPU; rows and
  * layers draw their own. A captured CUDA graph keeps the seed that it was captured with. */
 RNNC_API rnnc_status rnnc_set_seed(rnnc_session *session, uint64_t seed);
