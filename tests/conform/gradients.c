@@ -105,6 +105,20 @@ static double bound_of(const Trial *trial)
            sqrt((double)trial->sample->shape.timesteps * (cells ? cells : 1));
 }
 
+/// Whether element k is of a step of x that a masking layer leaves out, which any change would take
+/// in.
+static bool is_masked(const Trial *trial, const Tensor *tensor, int64_t k)
+{
+    const NetworkLayer *first = &trial->network->layers[0];
+    const int64_t I = trial->network->inputs, step = k / I * I;
+    if (!tensor->wide || first->kind != NETWORK_MASKING)
+        return false;
+    for (int64_t i = step; i < step + I; i++)
+        if (tensor->wide[i] != (double)(float)first->mask_value)
+            return false;
+    return true;
+}
+
 /// The change of the loss along one random step, less what the gradient says.
 static double difference(Trial *trial, const Tensor *tensor)
 {
@@ -113,6 +127,7 @@ static double difference(Trial *trial, const Tensor *tensor)
     for (int64_t k = 0; k < tensor->count; k++) {
         before[k] = value_at(tensor, k);
         signs[k] = random_uniform(&trial->random, -1.0, 1.0) < 0.0 ? -1 : 1;
+        signs[k] = is_masked(trial, tensor, k) ? 0 : signs[k];
     }
     for (int side = 0; side < 2; side++) {
         for (int64_t k = 0; k < tensor->count; k++) {

@@ -54,6 +54,10 @@ START_TEST(needs_a_module_and_a_session_for_training)
     const rnnc_session_options options = {.device = "cpu", .training = 1};
     ck_assert_int_eq(rnnc_session_create(plain, &options, &session), RNNC_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(rnnc_last_error(), "mode: training"));
+    ck_assert_int_eq(rnnc_session_create(module,
+                                         &(rnnc_session_options){.device = "cuda", .training = 1},
+                                         &session),
+                     RNNC_UNAVAILABLE);
     session = fixture_session(module, B, T);
     assert_refused(session, rnnc_forward(session), RNNC_NOT_READY, "not created for training");
     assert_refused(session, rnnc_backward(session, NULL), RNNC_NOT_READY,
