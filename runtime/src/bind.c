@@ -5,6 +5,7 @@
 
 #include "layer.h"
 #include "layout.h"
+#include "loss.h"
 #include "memory.h"
 
 /// Appends to a fixed buffer; what does not fit is cut.
@@ -257,6 +258,21 @@ static rnnc_status bind_gradient(rnnc_session *session, const char *name, const 
     return status;
 }
 
+/// What the loss reads and writes, in place too. `*out_is_of_loss` false: name is none of that.
+static rnnc_status bind_loss(rnnc_session *session, const char *name, const DLTensor *tensor,
+                             bool *out_is_of_loss)
+{
+    rnnc_tensor_info info;
+    rnnc_binding binding = {0}, *bound;
+    rnnc_status status = rnnc_loss_find(session, name, &info, &bound);
+    *out_is_of_loss = bound || status != RNNC_OK;
+    if (status == RNNC_OK && bound && tensor)
+        status = take_tensor(session, &info, tensor, &binding);
+    if (status == RNNC_OK && bound)
+        *bound = binding;
+    return status;
+}
+
 rnnc_status rnnc_bind(rnnc_session *session, const char *name, const DLTensor *tensor)
 {
     if (!session || !name)
@@ -264,12 +280,16 @@ rnnc_status rnnc_bind(rnnc_session *session, const char *name, const DLTensor *t
                               "rnnc_bind: %s is NULL", session ? "name" : "session");
     if (session->training.trains && strncmp(name, "grad/", strlen("grad/")) == 0)
         return bind_gradient(session, name, tensor);
+    bool is_of_loss;
+    rnnc_status status = bind_loss(session, name, tensor, &is_of_loss);
+    if (is_of_loss)
+        return status;
     int32_t index = rnnc_tensor_find(session, name);
     if (index < 0)
         return RNNC_INVALID_ARGUMENT;
     const rnnc_tensor_info *info = &session->desc->tensors[index].info;
     rnnc_binding binding = {0};
-    rnnc_status status = tensor ? take_tensor(session, info, tensor, &binding) : RNNC_OK;
+    status = tensor ? take_tensor(session, info, tensor, &binding) : RNNC_OK;
     if (status == RNNC_OK && info->role == RNNC_ROLE_WEIGHT && !session->training.trains)
         return bind_weight(session, index, tensor, binding.data);
     if (status == RNNC_OK && info->role == RNNC_ROLE_MASK)

@@ -1,6 +1,7 @@
 // CPU device: runs the module's own code, at the best instruction-set level that this machine has.
 // Packed weights lie in host memory; one scratch block serves all layers by turns. Layers that may
 // run side by side run one after the other here.
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -366,6 +367,75 @@ static rnnc_status cpu_begin_run(rnnc_device *device, const rnnc_run_inputs *inp
     return rnnc_order_begin(&device->order, inputs, device->self_masking, device->options.error);
 }
 
+/// How many targets count; -1 with a message: one is outside of the classes.
+static int64_t count_targets(rnnc_device *device, const rnnc_loss_call *call)
+{
+    int64_t count = 0;
+    for (int64_t row = 0; row < call->batch; row++)
+        for (int64_t step = 0; step < call->timesteps; step++) {
+            const int32_t target =
+                call->targets[row * call->target_row_stride + step * call->target_step_stride];
+            if (target < -1 || target >= call->classes) {
+                rnnc_error_set(device->options.error, RNNC_INVALID_ARGUMENT,
+                               "targets: %d of row %lld, step %lld is outside 0 to %lld, and not "
+                               "-1, which leaves a step out",
+                               (int)target, (long long)row, (long long)step,
+                               (long long)(call->classes - 1));
+                return -1;
+            }
+            count += target >= 0;
+        }
+    return count;
+}
+
+/// -log softmax(logits)[target] of one step; its gradient times `scale`, which may take the place
+/// of the logits. A step that is left out has a gradient of 0.
+static double cross_entropy_step(const float *logits, int64_t classes, int32_t target, float scale,
+                                 float *gradient)
+{
+    if (target < 0) {
+        for (int64_t k = 0; k < classes && gradient; k++)
+            gradient[k] = 0;
+        return 0;
+    }
+    float most = logits[0];
+    double sum = 0;
+    for (int64_t k = 1; k < classes; k++)
+        most = logits[k] > most ? logits[k] : most;
+    const float wanted = logits[target];
+    for (int64_t k = 0; k < classes; k++) {
+        const float term = expf(logits[k] - most);
+        sum += (double)term;
+        if (gradient)
+            gradient[k] = term;
+    }
+    for (int64_t k = 0; k < classes && gradient; k++)
+        gradient[k] = (float)((double)gradient[k] / sum - (k == target)) * scale;
+    return log(sum) - ((double)wanted - (double)most);
+}
+
+static rnnc_status cpu_cross_entropy(rnnc_device *device, const rnnc_loss_call *call)
+{
+    const int64_t count = count_targets(device, call);
+    const double scale = count > 0 ? 1 / (double)count : 0;
+    double sum = 0;
+    if (count < 0)
+        return RNNC_INVALID_ARGUMENT;
+    for (int64_t row = 0; row < call->batch; row++)
+        for (int64_t step = 0; step < call->timesteps; step++) {
+            float *gradient = call->gradient ? call->gradient + row * call->gradient_row_stride +
+                                                   step * call->gradient_step_stride
+                                             : NULL;
+            sum += cross_entropy_step(
+                call->logits + row * call->row_stride + step * call->step_stride, call->classes,
+                call->targets[row * call->target_row_stride + step * call->target_step_stride],
+                (float)scale, gradient);
+        }
+    if (call->loss)
+        *call->loss = (float)(sum * scale);
+    return RNNC_OK;
+}
+
 static rnnc_status cpu_begin_backward(rnnc_device *device, bool find_nan)
 {
     device->finds_nan = find_nan;
@@ -501,6 +571,7 @@ const rnnc_device_ops *rnnc_cpu_ops(void)
         .begin_run = cpu_begin_run,
         .run_layers = cpu_run_layers,
         .fold = cpu_fold,
+        .cross_entropy = cpu_cross_entropy,
         .begin_backward = cpu_begin_backward,
         .backward_layers = cpu_backward_layers,
         .fill = cpu_fill,

@@ -8,8 +8,9 @@
 //              the last layers to the first fill(gradients) -> backward_layers(dy, dx, ...)
 //
 // Every function returns a status and, on failure, leaves its message in the error it was opened
-// with. load_weights, begin_run, run_layers, begin_backward, backward_layers, fill and nothing else
-// are called by rnnc_run, rnnc_forward and rnnc_backward: they neither allocate nor synchronise.
+// with. load_weights, begin_run, run_layers, cross_entropy, begin_backward, backward_layers, fill
+// and nothing else are called by rnnc_run, rnnc_forward and rnnc_backward: they neither allocate
+// nor synchronise.
 #ifndef RNNC_RUNTIME_DEVICE_H
 #define RNNC_RUNTIME_DEVICE_H
 
@@ -82,6 +83,19 @@ typedef struct {
     float *weights[RNNC_WEIGHT_COUNT]; ///< canonical, always added to; NULL: not wanted
 } rnnc_backward_call;
 
+/// Softmax cross-entropy of the logits [B, T, classes] against targets [B, T], see rnnc_bind.
+/// Strides in elements; T is 1 where y has no time.
+typedef struct {
+    int64_t batch, timesteps, classes;
+    const float *logits;
+    int64_t row_stride, step_stride;
+    const int32_t *targets; ///< -1: left out
+    int64_t target_row_stride, target_step_stride;
+    float *loss;     ///< [1]: the mean; NULL: not wanted
+    float *gradient; ///< of the mean; may be the logits' own memory; NULL: not wanted
+    int64_t gradient_row_stride, gradient_step_stride;
+} rnnc_loss_call;
+
 typedef struct rnnc_device rnnc_device;
 
 typedef struct rnnc_device_ops {
@@ -122,6 +136,10 @@ typedef struct rnnc_device_ops {
     /// side by side and read one x add to one dx: the first overwrites unless it adds, then the
     /// second adds.
     rnnc_status (*backward_layers)(rnnc_device *device, rnnc_backward_call *calls, int count);
+    /// The loss of a run and the gradient of its logits, in the order of the stream. A target
+    /// outside of the classes is RNNC_INVALID_ARGUMENT: at once on the CPU, by synchronize on CUDA.
+    /// NULL: the device has no loss.
+    rnnc_status (*cross_entropy)(rnnc_device *device, const rnnc_loss_call *call);
     /// Sets `count` floats, in the order of the stream.
     rnnc_status (*fill)(rnnc_device *device, float *to, float value, size_t count);
     rnnc_status (*alloc)(rnnc_device *device, size_t bytes, void **out_memory);

@@ -8,6 +8,7 @@
 
 #include "layer.h"
 #include "layout.h"
+#include "loss.h"
 #include "memory.h"
 
 rnnc_status rnnc_layer_set_weights(rnnc_session *session, int32_t layer)
@@ -436,9 +437,16 @@ rnnc_status rnnc_session_run(rnnc_session *session, int32_t end, bool saves)
 
 rnnc_status rnnc_session_run_all(rnnc_session *session, bool saves)
 {
-    const rnnc_status status = check_bindings(session);
-    return status == RNNC_OK ? rnnc_session_run(session, session->desc->layer_count, saves)
-                             : status;
+    rnnc_binding y;
+    rnnc_status status = rnnc_loss_begin(session, &y);
+    if (status == RNNC_OK)
+        status = check_bindings(session);
+    if (status == RNNC_OK)
+        status = rnnc_session_run(session, session->desc->layer_count, saves);
+    if (status == RNNC_OK)
+        status = rnnc_loss_take(session, saves);
+    rnnc_loss_end(session, &y);
+    return status;
 }
 
 rnnc_status rnnc_run(rnnc_session *session)

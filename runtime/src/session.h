@@ -27,6 +27,12 @@ typedef struct {
     bool is_set;  ///< by rnnc_state_set, so that a layer that is not stateful starts from it too
 } rnnc_own_state;
 
+/// The loss of a session for training, see loss.h.
+typedef struct {
+    rnnc_binding targets, loss; ///< as bound
+    float *gradient;            ///< of y, where targets have been bound; of y itself too
+} rnnc_loss;
+
 /// What a session for training has besides; all is zero in others.
 typedef struct {
     bool trains;
@@ -38,6 +44,8 @@ typedef struct {
     float **states;           ///< one for each tensor: room for the gradient of a state
     float **buffers;          ///< one for each slot: its gradient
     bool *is_written;         ///< one for each slot, and x: in this backward pass
+    rnnc_loss loss;
+    bool has_loss; ///< the forward pass has left the gradient of y
 } rnnc_training;
 
 struct rnnc_session {

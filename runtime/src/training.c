@@ -9,6 +9,7 @@
 
 #include "layer.h"
 #include "layout.h"
+#include "loss.h"
 #include "memory.h"
 #include "session.h"
 
@@ -82,6 +83,7 @@ static void free_all(rnnc_session *session, float **items, int32_t count)
 void rnnc_training_destroy(rnnc_session *session)
 {
     rnnc_training *training = &session->training;
+    rnnc_loss_destroy(session);
     free_all(session, training->weights, session->desc->tensor_count);
     free_all(session, training->states, session->desc->tensor_count);
     free_all(session, training->buffers, session->desc->slot_count);
@@ -149,6 +151,7 @@ rnnc_status rnnc_forward(rnnc_session *session)
         return status;
     rnnc_training *training = &session->training;
     training->is_saved = true;
+    training->has_loss = training->loss.targets.data != NULL;
     training->batch = rnnc_session_batch(session);
     training->timesteps = rnnc_session_timesteps(session);
     training->x = session->bindings[session->x];
@@ -159,9 +162,14 @@ rnnc_status rnnc_forward(rnnc_session *session)
 static rnnc_status check_gradients(rnnc_session *session)
 {
     const rnnc_training *training = &session->training;
+    if (training->has_loss && training->gradients[session->y].data)
+        return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
+                              "grad/y: the forward pass had targets, from whose loss the backward "
+                              "pass starts: bind NULL to grad/y, or to targets before the forward "
+                              "pass");
     const int32_t needed[] = {session->y, session->y_backward};
     for (int i = 0; i < 2; i++)
-        if (needed[i] >= 0 && !training->gradients[needed[i]].data)
+        if (needed[i] >= 0 && !training->gradients[needed[i]].data && !training->has_loss)
             return rnnc_error_set(&session->error, RNNC_NOT_READY, "grad/%s is not bound",
                                   session->desc->tensors[needed[i]].info.name);
     for (int32_t i = 0; i < session->desc->tensor_count; i++) {
@@ -302,8 +310,11 @@ rnnc_status rnnc_backward(rnnc_session *session, const rnnc_backward_options *op
     status = check_gradients(session);
     if (status != RNNC_OK)
         return status;
-    const rnnc_binding x = session->bindings[session->x];
+    const rnnc_binding x = session->bindings[session->x], dy = training->gradients[session->y];
     session->bindings[session->x] = training->x; // as the forward pass had it
+    if (training->has_loss)
+        training->gradients[session->y] =
+            rnnc_loss_gradient(session, training->batch, training->timesteps);
     training->is_saved = false;
     memset(training->is_written, 0,
            ((size_t)session->desc->slot_count + 1) * sizeof *training->is_written);
@@ -314,5 +325,6 @@ rnnc_status rnnc_backward(rnnc_session *session, const rnnc_backward_options *op
     if (status == RNNC_OK)
         status = run_all(session);
     session->bindings[session->x] = x;
+    training->gradients[session->y] = dy;
     return status;
 }

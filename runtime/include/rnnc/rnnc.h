@@ -152,7 +152,16 @@ RNNC_API void rnnc_session_destroy(rnnc_session *session);
  *
  * A session for training has a gradient for x (unless that is tokens), y, every state and every
  * weight, under the name of the tensor with "grad/" before it and with its shape, see
- * rnnc_backward. */
+ * rnnc_backward.
+ *
+ * A session for training of a module with one output y, the logits of V classes, has a loss:
+ * softmax cross-entropy. "targets" int32 [B, T] ([T, B] of a time-major module, [B] where y has no
+ * time) are the classes to give, 0 to V - 1; -1 leaves a step out, as padding must be. While they
+ * are bound each rnnc_forward and rnnc_run writes to "loss" float32 [1], where that is bound, the
+ * mean of -log softmax(y)[target], in nats, over all that is not left out (0 where everything is),
+ * and rnnc_backward starts from the loss: "grad/y" must not be bound. y need not be bound then, and
+ * is not written anywhere. Strides of targets as for x; a target outside of the classes is
+ * RNNC_INVALID_ARGUMENT, told as wrong lengths are. */
 RNNC_API rnnc_status rnnc_bind(rnnc_session *session, const char *name, const DLTensor *tensor);
 
 /* Runs the model once, on the session's stream; asynchronous on CUDA. Never allocates or
@@ -229,7 +238,8 @@ typedef struct rnnc_backward_options {
 
 /* The gradients of the last rnnc_forward, which it uses up: x, y, mask, lengths and all weights
  * that forward read must still hold what they did, and no rnnc_run may come between. Reads "grad/y"
- * ("grad/y/fw" and "grad/y/bw"), which must be bound. Writes those of the others that are bound:
+ * ("grad/y/fw" and "grad/y/bw"), which must be bound, or starts from the loss, if forward had
+ * targets, see rnnc_bind. Writes those of the others that are bound:
  * "grad/x" and the weights'. The gradient of a state is read as that of its final value, 0 where
  * it is not bound, and written with that of its initial value. Strides as for x and y. `options`
  * may be NULL. Never allocates or synchronises. */
