@@ -4,6 +4,7 @@
 // precisions and some twenty layouts.
 #include "plan/cluster.h"
 
+#include "cell/bounds.h"
 #include "plan/cta.h"
 
 enum {
@@ -29,6 +30,7 @@ static int64_t divide_up(int64_t value, int64_t unit)
 
 /// Shapes of all phases, as rnn_row_tiles, rnn_k_tiles, ... of the skeleton have them.
 typedef struct {
+    int64_t factors; ///< of halves: rows of R and P of one unit
     int64_t fragments, row_tiles, buffer_bytes, given_floats, items, groups;
     int64_t operand_bytes;  ///< that a CTA sends in a step, to each of the cluster
     int64_t multiply_bytes; ///< of operands, that a warp reads in a step
@@ -58,7 +60,8 @@ static int64_t most(int64_t a, int64_t b)
 static Shapes shapes_of(const PlanContext *context, const ClusterLayout *layout)
 {
     const Layer *layer = context->layer;
-    const int bytes = operand_bytes(context->precision), tile_blocks = bytes == 2 ? 2 : 1;
+    const int bytes = operand_bytes(context->precision);
+    const int tile_blocks = bytes == 2 || layout->halves ? 2 : 1;
     const int tiles = row_tiles_of(layout), columns = columns_of(layout);
     Shapes shapes = {.groups = groups_of(layout, layer->units)};
     for (int p = 0; p < layer->cell->phase_count; p++) {
@@ -73,7 +76,8 @@ static Shapes shapes_of(const PlanContext *context, const ClusterLayout *layout)
             divide_up(layout->ctas * share / GROUP, (int64_t)tile_blocks * layout->split);
         const int64_t row_tiles = divide_up(phase->row_count * groups, 2);
         const int64_t block_bytes = (int64_t)tile_blocks * tiles * 32 * 2 * bytes;
-        shapes.fragments += row_tiles * k_tiles;
+        shapes.fragments += row_tiles * k_tiles * (layout->halves ? 2 : 1);
+        shapes.factors += phase->row_count;
         shapes.row_tiles = most(shapes.row_tiles, row_tiles);
         shapes.buffer_bytes += 2 * layout->split * k_tiles * block_bytes;
         shapes.operand_bytes += share * layout->rows * bytes;
@@ -93,10 +97,13 @@ static int64_t other_registers(const PlanContext *context, const ClusterLayout *
     const int64_t values =
         shapes->items * (cell->W.count + 2 * cell->state_count + cell->carry_count) +
         shapes->groups * (cell->b.count + cell->rb.count + cell->p.count);
-    const int parts = context->precision == PRECISION_FLOAT32 ? 2 : 1; // of a tile of R
+    const int64_t ranges =
+        layout->halves ? shapes->groups * shapes->factors + 2 * shapes->items / shapes->groups : 0;
+    const int parts =
+        context->precision == PRECISION_FLOAT32 && !layout->halves ? 2 : 1; // of a tile of R
     const int64_t sums = 4 * shapes->row_tiles * (row_tiles_of(layout) * CHAINS + parts);
     const int peers = layout->ctas / (3 - columns_of(layout));
-    return REGISTERS_BASE + peers + sums + values;
+    return REGISTERS_BASE + peers + sums + values + ranges;
 }
 
 static int held_fragments(const PlanContext *context, const ClusterLayout *layout,
@@ -146,9 +153,12 @@ static int64_t ctas_per_sm(const PlanContext *context, const ClusterLayout *layo
 }
 
 /// Microseconds of one mma tile with a fragment of R, on one of the SM's four tensor cores. float32
-/// splits the fragment and multiplies two or three times.
-static double tile_us(const PlanContext *context)
+/// multiplies two or three times, which halves share between their two fragments; without halves
+/// it splits the fragment first.
+static double tile_us(const PlanContext *context, const ClusterLayout *layout)
 {
+    if (layout->halves)
+        return layout->rows <= 4 ? 0.0020 : 0.0030;
     return context->precision == PRECISION_FLOAT32 ? 0.0160 : 0.0020;
 }
 
@@ -168,7 +178,7 @@ static double step_us(const PlanContext *context, const ClusterLayout *layout, c
     const double sent_kb = (double)(shapes->operand_bytes * layout->ctas) / 1e3;
     const double exchange = (0.29 + 0.003 * layout->ctas) * phases + 0.0255 * sent_kb;
     const double multiply =
-        tile_us(context) * (double)(shapes->fragments * row_tiles_of(layout)) * on_one;
+        tile_us(context, layout) * (double)(shapes->fragments * row_tiles_of(layout)) * on_one;
     const double spilled_bytes =
         (double)((shapes->fragments - layout->held) * 32 * warps * FRAGMENT_BYTES);
     const double pointwise = 0.11 * (double)shapes->items * on_one;
@@ -184,8 +194,9 @@ static ClusterLayout layout_with(const PlanContext *context, ClusterLayout layou
     layout.held = held_fragments(context, &layout, &shapes);
     layout.fragments = (int)shapes.fragments;
     layout.shared_bytes = shared_bytes_of(context, &layout, &shapes);
-    layout.packed_bytes = layout.ctas * shapes.fragments * (int64_t)(32 * layout.warps) *
-                          layout.split * FRAGMENT_BYTES;
+    const int64_t factor_bytes = layout.halves ? shapes.groups * shapes.factors * 4 : 0;
+    layout.packed_bytes = layout.ctas * (int64_t)(32 * layout.warps) * layout.split *
+                          (shapes.fragments * FRAGMENT_BYTES + factor_bytes);
     layout.step_us = step_us(context, &layout, &shapes);
     layout.numbers = (WorkLayout){{{"ctas", layout.ctas},
                                    {"warps", layout.warps},
@@ -203,14 +214,19 @@ bool cluster_is_known(const Device *device)
 bool cluster_layout(const PlanContext *context, ClusterLayout *out)
 {
     bool found = false;
+    const bool halves =
+        context->precision == PRECISION_FLOAT32 && cell_operands_are_bounded(context->layer->cell);
     *out = (ClusterLayout){.shared_bytes = INT64_MAX};
     for (int ctas = 2; ctas <= CTAS_MAX; ctas *= 2)
         for (int split = 1; split <= 2; split++)
             for (int warps = 1; 32 * warps * split <= THREADS_MAX && warps <= 8; warps++)
                 for (int rows = split; rows <= 16; rows *= 2) {
-                    const ClusterLayout layout = layout_with(
-                        context, (ClusterLayout){
-                                     .ctas = ctas, .warps = warps, .split = split, .rows = rows});
+                    const ClusterLayout layout =
+                        layout_with(context, (ClusterLayout){.ctas = ctas,
+                                                             .warps = warps,
+                                                             .split = split,
+                                                             .rows = rows,
+                                                             .halves = halves});
                     if (!layout_has(&layout.numbers, &context->layout))
                         continue;
                     const bool fits = layout.shared_bytes <= context->device->shared_bytes_per_cta;

@@ -11,6 +11,7 @@ typedef struct {
     int split;     ///< warps that share the K of the same units: 1 or 2
     int rows;      ///< of the batch, of a cluster
     int ring;      ///< steps of W*x in shared memory
+    bool halves;   ///< float32 is multiplied as two float16 each: the cell's operands are bounded
     int held;      ///< mma fragments of a thread in registers
     int fragments; ///< all of a thread
     int64_t shared_bytes;

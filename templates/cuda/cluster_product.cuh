@@ -25,6 +25,7 @@
 
 #include "cuda/cell.cuh"
 #include "cuda/prim/cluster.cuh"
+#include "cuda/prim/halves.cuh"
 #include "cuda/prim/mma.cuh"
 
 #ifndef RNN_CTAS
@@ -34,11 +35,13 @@
 #define RNN_SPLIT 1 // warps that share the K of the same units
 #define RNN_RING 4  // steps of W*x ahead
 #define RNN_HELD 32 // fragments of a thread in registers
+#define RNN_HALVES 0
 #endif
 
 enum {
     RNN_THREADS = 32 * RNN_WARPS * RNN_SPLIT,
-    RNN_TILE_BLOCKS = RNN_PRECISION >= 2 ? 2 : 1, // blocks of 8 units in the K of one mma
+    RNN_TILE_BLOCKS = RNN_PRECISION >= 2 || RNN_HALVES ? 2 : 1, // of 8 units in the K of one mma
+    RNN_PARTS = RNN_HALVES ? 2 : 1,                             // fragments of a tile of R
     RNN_ROW_TILES = (RNN_ROWS + 7) / 8,
     RNN_COLUMNS = RNN_SPLIT == 1 && RNN_ROWS > 4 ? 2 : 1, // rows of a thread in a tile
     RNN_PAIRED = RNN_PRECISION == 0 && RNN_ROWS <= 4,     // see rnn_multiply_tiles
@@ -48,7 +51,8 @@ enum {
     RNN_CHAINS = 2                                   // independent sums of a tile
 };
 
-/// Two units of one row, as they are sent and multiplied.
+/// Two units of one row, as they are sent and multiplied; of halves both high parts, then both
+/// rests.
 #if RNN_PRECISION >= 2
 typedef unsigned RnnPair;
 #else
@@ -93,7 +97,15 @@ constexpr __device__ int rnn_first_fragment(int phase)
 {
     int first = 0;
     for (int p = 0; p < phase; p++)
-        first += rnn_row_tiles(p) * rnn_k_tiles(p);
+        first += rnn_row_tiles(p) * rnn_k_tiles(p) * RNN_PARTS;
+    return first;
+}
+/// Rows of R and P of one unit, in the phases before `phase`.
+constexpr __device__ int rnn_first_factor(int phase)
+{
+    int first = 0;
+    for (int p = 0; p < phase; p++)
+        first += rnn_phases[p].row_count;
     return first;
 }
 /// Pairs of one buffer of a phase's operand, and where its two buffers begin.
@@ -117,6 +129,15 @@ constexpr __device__ int rnn_given_floats()
             most = rnn_phases[p].row_count * rnn_groups(rnn_phases[p].size);
     return RNN_SPLIT == 1 ? 0 : most * RNN_ROW_TILES * 32;
 }
+/// Whether state s is an operand.
+constexpr __device__ bool rnn_is_sent(int s)
+{
+    bool sent = false;
+    for (int p = 0; p < RNN_PHASE_COUNT; p++)
+        sent |= rnn_phases[p].row_count > 0 && rnn_phases[p].operand_is_state &&
+                rnn_phases[p].operand == s;
+    return sent;
+}
 /// Length of R's operands, the same in all its phases; 0: no product with R.
 constexpr __device__ int rnn_scaled_size()
 {
@@ -130,6 +151,7 @@ constexpr __device__ int rnn_scaled_size()
 constexpr int rnn_fragment_count = rnn_first_fragment(RNN_PHASE_COUNT);
 constexpr int rnn_held = RNN_HELD < rnn_fragment_count ? RNN_HELD : rnn_fragment_count;
 constexpr int rnn_groups_most = rnn_most_groups();
+constexpr int rnn_factor_count = RNN_HALVES ? rnn_first_factor(RNN_PHASE_COUNT) : 0;
 constexpr int rnn_item_count = rnn_groups_most * RNN_ROW_TILES * RNN_COLUMNS;
 
 // The ring of W*x of one warp: [step][row of the warp][gate][its units], with rows so far apart
@@ -183,7 +205,10 @@ struct RnnThread {
     float parameter[rnn_groups_most][RNN_SOME(RNN_PARAMETERS)];
     float state[rnn_item_count][RNN_SOME(RNN_STATES)];
     float scale[rnn_item_count]; ///< of the item's value in R's operands
-    int lane_steps;              ///< of row `lane`
+    float factor[rnn_groups_most][RNN_SOME(rnn_factor_count)]; ///< of halves: of a sum of R's row
+    float range[RNN_ROW_TILES][RNN_COLUMNS]; ///< of halves: of what the item's row sends
+    float range_inverse[RNN_ROW_TILES][RNN_COLUMNS];
+    int lane_steps;                                                          ///< of row `lane`
     int steps[RNN_ROW_TILES][RNN_COLUMNS], last[RNN_ROW_TILES][RNN_COLUMNS]; ///< of the items' rows
 };
 
@@ -240,6 +265,9 @@ RNN_INLINE void rnn_send(const RnnThread &self, int group, int row_tile,
     const float first = odd ? taken : mine, second = odd ? mine : taken;
 #if RNN_PRECISION >= 2
     const RnnPair pair = rnn_narrow(first) | (unsigned)rnn_narrow(second) << 16;
+#elif RNN_HALVES
+    const unsigned high = rnn_pair(first, second);
+    const RnnPair pair = make_uint2(high, rnn_pair_rest(first, second, high));
 #else
     const RnnPair pair =
         make_uint2(__float_as_uint(rnn_round(first)), __float_as_uint(rnn_round(second)));
@@ -280,6 +308,8 @@ RNN_INLINE void rnn_publish(const RnnThread &self, const float (&vectors)[rnn_it
                             values[e] = 0.0f;
                         if (RNN_RECURRENT_DROPOUT && reader.matrix == RNN_MATRIX_R)
                             values[e] *= self.scale[rnn_item_of(g, n, e)];
+                        if (RNN_HALVES)
+                            values[e] *= self.range[n][e];
                     }
                     rnn_send<Reader>(self, g, n, values, turn);
                 }
@@ -287,10 +317,18 @@ RNN_INLINE void rnn_publish(const RnnThread &self, const float (&vectors)[rnn_it
     }
 }
 
-/// The two words of one tile of K that mma takes of an operand.
-RNN_INLINE uint2 rnn_operand_at(const RnnPair *from)
+/// The words of one tile of K that mma takes of an operand: two, or of halves two of each part.
+#if RNN_HALVES
+typedef uint4 RnnOperand;
+#else
+typedef uint2 RnnOperand;
+#endif
+RNN_INLINE RnnOperand rnn_operand_at(const RnnPair *from)
 {
-#if RNN_PRECISION >= 2
+#if RNN_HALVES
+    const uint2 first = from[0], second = from[RNN_ROW_TILES * 32];
+    return make_uint4(first.x, second.x, first.y, second.y);
+#elif RNN_PRECISION >= 2
     return make_uint2(from[0], from[RNN_ROW_TILES * 32]);
 #else
     return from[0];
@@ -301,9 +339,10 @@ RNN_INLINE uint2 rnn_operand_at(const RnnPair *from)
 /// product is three of tf32 (prim/mma.cuh), R's part being cut off, which is less work than to
 /// round it; the three stand apart, so that none waits for the one before. Where there are 4 rows
 /// at most, two do: columns 4 to 7 of the operand have the low parts of rows 0 to 3.
+#if !RNN_HALVES
 template <int Tiles>
 RNN_INLINE void rnn_multiply_tiles(float (&sums)[Tiles][RNN_ROW_TILES][RNN_CHAINS][4],
-                                   const unsigned (&a)[Tiles][4], uint2 b, int lane, int n,
+                                   const unsigned (&a)[Tiles][1][4], uint2 b, int lane, int n,
                                    int chain)
 {
     (void)lane;
@@ -313,8 +352,8 @@ RNN_INLINE void rnn_multiply_tiles(float (&sums)[Tiles][RNN_ROW_TILES][RNN_CHAIN
     for (int m = 0; m < Tiles; m++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            high[m][i] = a[m][i] & 0xffffe000;
-            low[m][i] = __float_as_uint(__uint_as_float(a[m][i]) - __uint_as_float(high[m][i]));
+            high[m][i] = a[m][0][i] & 0xffffe000;
+            low[m][i] = __float_as_uint(__uint_as_float(a[m][0][i]) - __uint_as_float(high[m][i]));
         }
     const bool is_low = RNN_PAIRED && lane >= 16;
     const unsigned x = is_low ? rnn_low(b.x) : rnn_high(b.x);
@@ -332,8 +371,90 @@ RNN_INLINE void rnn_multiply_tiles(float (&sums)[Tiles][RNN_ROW_TILES][RNN_CHAIN
 #else
 #pragma unroll
     for (int m = 0; m < Tiles; m++)
-        rnn_mma(sums[m][n][chain], a[m], b.x, b.y);
+        rnn_mma(sums[m][n][chain], a[m][0], b.x, b.y);
 #endif
+}
+#else
+/// The same with both parts of R and of the operand as float16: the first sums are of high parts,
+/// the second of what is RNN_REST times too large. Where there are 4 rows at most, columns 4 to 7
+/// are the rests of rows 0 to 3.
+template <int Tiles>
+RNN_INLINE void rnn_multiply_halves(float (&sums)[Tiles][RNN_ROW_TILES][RNN_CHAINS][4],
+                                    const unsigned (&a)[Tiles][2][4], uint4 b, int lane, int n)
+{
+    const bool is_rest = RNN_PAIRED && lane >= 16;
+    const unsigned x = is_rest ? b.z : b.x, y = is_rest ? b.w : b.y;
+#pragma unroll
+    for (int m = 0; m < Tiles; m++)
+        rnn_mma_halves(sums[m][n][0], a[m][0], x, y);
+#pragma unroll
+    for (int m = 0; m < Tiles; m++)
+        rnn_mma_halves(sums[m][n][1], a[m][1], x, y);
+    if (!RNN_PAIRED)
+#pragma unroll
+        for (int m = 0; m < Tiles; m++)
+            rnn_mma_halves(sums[m][n][1], a[m][0], b.z, b.w);
+}
+#endif
+
+/// A sum and what is to be added to it, RNN_REST times too large; nothing where it is not finite.
+RNN_INLINE float rnn_with_rest(float sum, float rest)
+{
+    return fabsf(sum) < RNN_INFINITY ? fmaf(rest, 1.0f / RNN_REST, sum) : sum;
+}
+
+/// The sums of one row of R, of both columns of the thread's mma tile, before those of the other
+/// lanes and warps.
+RNN_INLINE float rnn_own_sum(const float (&sums)[RNN_CHAINS][4], int word)
+{
+    if (RNN_HALVES)
+        return rnn_with_rest(sums[0][word], sums[1][word]);
+    float sum = sums[0][word];
+#pragma unroll
+    for (int chain = 1; chain < RNN_CHAINS; chain++)
+        sum += sums[chain][word];
+    return sum;
+}
+
+/// Both columns of a tile, `of` its words 0 and 1 or 2 and 3, as the lane's rows take them: where
+/// there are 4 rows at most, the lanes of columns 4 to 7 hold parts of, or take over, columns 0
+/// to 3.
+RNN_INLINE void rnn_both_sums(const RnnThread &self, const float (&sums)[RNN_CHAINS][4], int word,
+                              float (&both)[2])
+{
+    const bool upper = self.lane % 4 >= 2;
+    both[0] = rnn_own_sum(sums, word);
+    both[1] = rnn_own_sum(sums, word + 1);
+    if (RNN_HALVES && RNN_PAIRED && RNN_SPLIT == 1) { // each gets the one row that it takes
+        const float own = upper ? sums[0][word + 1] : both[0];
+        const float other = __shfl_xor_sync(0xffffffff, upper ? sums[0][word] : both[1], 2);
+        both[0] = both[1] = upper ? rnn_with_rest(other, own) : rnn_with_rest(own, other);
+    } else if (RNN_HALVES && RNN_PAIRED) {
+#pragma unroll
+        for (int e = 0; e < 2; e++)
+            both[e] = rnn_with_rest(both[e], __shfl_xor_sync(0xffffffff, sums[0][word + e], 2));
+    } else if (RNN_PAIRED) {
+        both[0] += __shfl_xor_sync(0xffffffff, both[0], 2);
+        both[1] += __shfl_xor_sync(0xffffffff, both[1], 2);
+    } else if (RNN_SPLIT == 1 && RNN_COLUMNS == 1) {
+        both[1] = __shfl_xor_sync(0xffffffff, both[1], 2);
+    }
+}
+
+/// Sums of scaled halves as they would be without.
+template <int Phase, int Items, int Gates>
+RNN_INLINE void rnn_undo_ranges(const RnnThread &self, float (&product)[Items][Gates])
+{
+#pragma unroll
+    for (int g = 0; g < rnn_groups(rnn_phases[Phase].size); g++)
+#pragma unroll
+        for (int n = 0; n < RNN_ROW_TILES; n++)
+#pragma unroll
+            for (int e = 0; e < RNN_COLUMNS; e++)
+#pragma unroll
+                for (int gate = 0; gate < Gates; gate++)
+                    product[rnn_item_of(g, n, e)][gate] *=
+                        self.factor[g][rnn_first_factor(Phase) + gate] * self.range_inverse[n][e];
 }
 
 /// product[item][row of R] of all items of `Phase`, from operand `turn`.
@@ -350,19 +471,25 @@ RNN_INLINE void rnn_multiply(RnnThread &self, unsigned turn, float (&product)[It
                           self.part * tiles * RNN_TILE_BLOCKS * RNN_ROW_TILES * 32;
 #pragma unroll
     for (int j = 0; j < tiles; j++) {
-        unsigned a[row_tiles][4];
+        unsigned a[row_tiles][RNN_PARTS][4];
 #pragma unroll
-        for (int m = 0; m < row_tiles; m++) {
-            const int i = first + j * row_tiles + m;
+        for (int m = 0; m < row_tiles * RNN_PARTS; m++) {
+            const int i = first + j * row_tiles * RNN_PARTS + m;
             const uint4 w = i < rnn_held ? self.weights[i < rnn_held ? i : 0]
                                          : self.rest[(i - rnn_held) * RNN_THREADS];
-            a[m][0] = w.x, a[m][1] = w.y, a[m][2] = w.z, a[m][3] = w.w;
+            unsigned(&to)[4] = a[m / RNN_PARTS][m % RNN_PARTS];
+            to[0] = w.x, to[1] = w.y, to[2] = w.z, to[3] = w.w;
         }
 #pragma unroll
-        for (int n = 0; n < RNN_ROW_TILES; n++)
-            rnn_multiply_tiles<row_tiles>(
-                sums, a, rnn_operand_at(from + (j * RNN_TILE_BLOCKS * RNN_ROW_TILES + n) * 32),
-                self.lane, n, j % RNN_CHAINS);
+        for (int n = 0; n < RNN_ROW_TILES; n++) {
+            const RnnOperand b =
+                rnn_operand_at(from + (j * RNN_TILE_BLOCKS * RNN_ROW_TILES + n) * 32);
+#if RNN_HALVES
+            rnn_multiply_halves<row_tiles>(sums, a, b, self.lane, n);
+#else
+            rnn_multiply_tiles<row_tiles>(sums, a, b, self.lane, n, j % RNN_CHAINS);
+#endif
+        }
     }
     float *given = (float *)(self.shared + rnn_given_at) + self.lane +
                    (self.product & 1) * RNN_WARPS * RNN_SPLIT * rnn_given_floats();
@@ -373,18 +500,8 @@ RNN_INLINE void rnn_multiply(RnnThread &self, unsigned turn, float (&product)[It
 #pragma unroll
             for (int gate = 0; gate < Gates; gate++) {
                 float both[2];
-#pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    const int half = g * Gates + gate, word = half % 2 * 2 + e;
-                    both[e] = sums[half / 2][n][0][word];
-#pragma unroll
-                    for (int chain = 1; chain < RNN_CHAINS; chain++)
-                        both[e] += sums[half / 2][n][chain][word];
-                    if (RNN_PAIRED) // columns 0 to 3 and 4 to 7
-                        both[e] += __shfl_xor_sync(0xffffffff, both[e], 2);
-                }
-                if (RNN_SPLIT == 1 && RNN_COLUMNS == 1 && !RNN_PAIRED)
-                    both[1] = __shfl_xor_sync(0xffffffff, both[1], 2);
+                const int half = g * Gates + gate;
+                rnn_both_sums(self, sums[half / 2][n], half % 2 * 2, both);
                 const bool takes_odd = RNN_SPLIT == 2     ? self.part != 0
                                        : RNN_COLUMNS == 1 ? self.lane % 4 >= 2
                                                           : false;
@@ -396,17 +513,19 @@ RNN_INLINE void rnn_multiply(RnnThread &self, unsigned turn, float (&product)[It
                           ((g * RNN_ROW_TILES + n) * Gates + gate) * 32] =
                         self.part ? both[0] : both[1];
             }
-    if (RNN_SPLIT == 1)
-        return;
-    // The partner has read what was given two products ago: it has passed the barrier since.
-    rnn_named_barrier(1 + self.owner, 64);
-    self.product++;
-    given += ((1 - self.part) * RNN_WARPS + self.owner) * rnn_given_floats();
+    if (RNN_SPLIT == 2) {
+        // The partner has read what was given two products ago: it has passed the barrier since.
+        rnn_named_barrier(1 + self.owner, 64);
+        self.product++;
+        given += ((1 - self.part) * RNN_WARPS + self.owner) * rnn_given_floats();
 #pragma unroll
-    for (int i = 0; i < groups * RNN_ROW_TILES; i++)
+        for (int i = 0; i < groups * RNN_ROW_TILES; i++)
 #pragma unroll
-        for (int gate = 0; gate < Gates; gate++)
-            product[i * RNN_COLUMNS][gate] += given[(i * Gates + gate) * 32];
+            for (int gate = 0; gate < Gates; gate++)
+                product[i * RNN_COLUMNS][gate] += given[(i * Gates + gate) * 32];
+    }
+    if (RNN_HALVES)
+        rnn_undo_ranges<Phase>(self, product);
 }
 
 #endif

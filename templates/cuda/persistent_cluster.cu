@@ -238,11 +238,52 @@ RNN_INLINE int rnn_begin_rows(const RnnRun &run, RnnThread &self)
     return most;
 }
 
+/// The largest finite magnitude of `count` numbers from `from`, at least 1, over the warp.
+RNN_INLINE float rnn_largest(const float *from, int count, int lane)
+{
+    unsigned largest = 0x3f800000;
+    for (int i = lane; i < count; i += 32) {
+        const unsigned bits = __float_as_uint(from[i]) & 0x7fffffff;
+        largest = bits > largest && bits < 0x7f800000 ? bits : largest;
+    }
+    return __uint_as_float(__reduce_max_sync(0xffffffff, largest));
+}
+
+/// Of halves: the range of each row. What the row sends is no larger than 1, or than its initial
+/// states were (compiler/cell/bounds.h), times its factors of dropout.
+RNN_INLINE void rnn_begin_ranges(const RnnRun &run, RnnThread &self)
+{
+    for (int row = 0; row < RNN_ROWS; row++) {
+        float most = 1.0f;
+        const long long own = self.first_row + row;
+#pragma unroll
+        for (int s = 0; s < RNN_STATES && row < self.rows; s++)
+            if (rnn_is_sent(s)) {
+                const int size = rnn_state_sizes[s];
+                most = fmaxf(most, rnn_largest(run.states.at[s] + own * size, size, self.lane));
+            }
+        constexpr int scaled = rnn_scaled_size();
+        if (RNN_RECURRENT_DROPOUT && run.recurrent_scale && row < self.rows)
+            most *= rnn_largest(run.recurrent_scale + own * scaled, scaled, self.lane);
+        const int exponent = rnn_range_exponent(fminf(most, 0x1p126f));
+#pragma unroll
+        for (int n = 0; n < RNN_ROW_TILES; n++)
+#pragma unroll
+            for (int e = 0; e < RNN_COLUMNS; e++)
+                if (rnn_row_of(self, n, e) == row) {
+                    self.range[n][e] = rnn_range_factor(exponent);
+                    self.range_inverse[n][e] = rnn_range_inverse(exponent);
+                }
+    }
+}
+
 RNN_INLINE void rnn_run_rows(const RnnRun &run, RnnThread &self)
 {
     const int steps = rnn_begin_rows(run, self);
     if (steps == 0)
         return;
+    if (RNN_HALVES)
+        rnn_begin_ranges(run, self);
     rnn_exchange_states(run, self, false);
     __syncwarp(); // the rings' last slots are read
     for (int t = 0; t < RNN_RING && run.order; t++)
@@ -296,6 +337,9 @@ RNN_INLINE void rnn_begin(const RnnRun &run, RnnThread &self)
         const int rank = (self.cta + i * (3 - RNN_COLUMNS) + odd) % RNN_CTAS;
         self.peers[i] = rnn_cluster_address(self.address, rank);
     }
+    for (int n = 0; n < RNN_ROW_TILES; n++) // rows that there are not send zeros
+        for (int e = 0; e < RNN_COLUMNS; e++)
+            self.range[n][e] = self.range_inverse[n][e] = 1.0f;
     self.stuck = false;
     self.turn = self.product = 0;
     self.ring = (float *)(self.shared + rnn_ring_at) + self.warp * RNN_RING * rnn_slot_floats;
@@ -315,6 +359,12 @@ RNN_INLINE void rnn_begin(const RnnRun &run, RnnThread &self)
         self.weights[i] = rnn_load_once(from + i * RNN_THREADS);
     for (int i = rnn_held; i < rnn_fragment_count; i++)
         rest[(i - rnn_held) * RNN_THREADS] = from[i * RNN_THREADS];
+    const float *factors =
+        (const float *)(run.weights + (long long)RNN_CTAS * rnn_fragment_count * RNN_THREADS) +
+        (self.cta * RNN_THREADS + threadIdx.x) * rnn_groups_most * rnn_factor_count;
+#pragma unroll
+    for (int i = 0; i < rnn_groups_most * rnn_factor_count; i++)
+        self.factor[i / RNN_SOME(rnn_factor_count)][i % RNN_SOME(rnn_factor_count)] = factors[i];
 #pragma unroll
     for (int g = 0; g < rnn_groups_most; g++) {
         const int unit = rnn_unit_of(self, RNN_UNITS, g);
@@ -359,6 +409,41 @@ extern "C" __global__ void __launch_bounds__(RNN_THREADS, 1) rnn_run(const RnnRu
 #endif
 }
 
+#if RNN_HALVES
+/// Of a row of R or P.
+RNN_INLINE int rnn_row_exponent(const float *row, int count)
+{
+    unsigned largest = 0;
+    for (int k = 0; k < count; k++) {
+        const unsigned bits = __float_as_uint(row[k]) & 0x7fffffff;
+        largest = bits > largest && bits < 0x7f800000 ? bits : largest;
+    }
+    return rnn_range_exponent(__uint_as_float(largest));
+}
+
+/// The inverses of the rows' factors, [cta][thread][group][row of R or P of one unit].
+RNN_INLINE void rnn_pack_factors(const float *R, const float *P, float *factors)
+{
+    const int each = rnn_groups_most * rnn_factor_count, total = RNN_CTAS * RNN_THREADS * each;
+    for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < total; at += gridDim.x * blockDim.x) {
+        const int thread = at / each % RNN_THREADS, cta = at / each / RNN_THREADS;
+        const int group = at % each / rnn_factor_count, factor = at % rnn_factor_count;
+        int phase = 0;
+        while (factor >= rnn_first_factor(phase + 1))
+            phase++;
+        const RnnPhase &of = rnn_phases[phase];
+        const int owner = thread / 32 % RNN_WARPS, groups = rnn_groups(of.size);
+        const int unit = cta * rnn_share(of.size) + (owner * groups + group) * 8 + thread % 32 / 4;
+        const long long row = (long long)of.rows[factor - rnn_first_factor(phase)] * of.size + unit;
+        factors[at] =
+            group < groups && unit < of.size
+                ? rnn_range_inverse(rnn_row_exponent(
+                      (of.matrix == RNN_MATRIX_P ? P : R) + row * of.operand_size, of.operand_size))
+                : 0.0f;
+    }
+}
+#endif
+
 /// Packs canonical R [gates*H, K] and P [P, H] into [cta][fragment][thread], with zeros beyond the
 /// ends: the elements of each mma fragment in the order of their registers.
 extern "C" __global__ void rnn_pack(const float *R, const float *P, uint4 *packed)
@@ -374,7 +459,7 @@ extern "C" __global__ void rnn_pack(const float *R, const float *P, uint4 *packe
         while (fragment >= rnn_first_fragment(phase + 1))
             phase++;
         const RnnPhase &of = rnn_phases[phase];
-        const int within = fragment - rnn_first_fragment(phase);
+        const int within = (fragment - rnn_first_fragment(phase)) / RNN_PARTS;
         const int tile = part * rnn_k_tiles(phase) + within / rnn_row_tiles(phase);
         const int m = within % rnn_row_tiles(phase), groups = rnn_groups(of.size);
         unsigned words[4];
@@ -383,14 +468,22 @@ extern "C" __global__ void rnn_pack(const float *R, const float *P, uint4 *packe
             const int unit = cta * rnn_share(of.size) + (owner * groups + group) * 8 + lane / 4;
             const int k = RNN_TILE_BLOCKS == 2 ? (tile * 2 + i / 2) * 8 + lane % 4 * 2
                                                : tile * 8 + lane % 4 * 2 + i / 2;
+            const bool is_there = group < groups && unit < of.size;
+            const float *row =
+                (of.matrix == RNN_MATRIX_P ? P : R) +
+                (is_there ? ((long long)of.rows[gate] * of.size + unit) * of.operand_size : 0);
             float w[2] = {};
             for (int e = 0; e < RNN_TILE_BLOCKS; e++)
-                if (group < groups && unit < of.size && k + e < of.operand_size)
-                    w[e] = (of.matrix == RNN_MATRIX_P
-                                ? P
-                                : R)[((long long)of.rows[gate] * of.size + unit) * of.operand_size +
-                                     k + e];
-#if RNN_PRECISION >= 2
+                if (is_there && k + e < of.operand_size)
+                    w[e] = row[k + e];
+#if RNN_HALVES
+            const float factor =
+                is_there ? rnn_range_factor(rnn_row_exponent(row, of.operand_size)) : 0.0f;
+            const unsigned high = rnn_pair(w[0] * factor, w[1] * factor);
+            words[i] = (fragment - rnn_first_fragment(phase)) % RNN_PARTS == 0
+                           ? high
+                           : rnn_pair_rest(w[0] * factor, w[1] * factor, high);
+#elif RNN_PRECISION >= 2
             words[i] = rnn_narrow(w[0]) | (unsigned)rnn_narrow(w[1]) << 16;
 #else
             words[i] = __float_as_uint(rnn_round(w[0]));
@@ -398,4 +491,7 @@ extern "C" __global__ void rnn_pack(const float *R, const float *P, uint4 *packe
         }
         packed[at] = make_uint4(words[0], words[1], words[2], words[3]);
     }
+#if RNN_HALVES
+    rnn_pack_factors(R, P, (float *)(packed + total));
+#endif
 }

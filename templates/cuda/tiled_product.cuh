@@ -100,8 +100,7 @@ RNN_INLINE int rnn_row_exponent(const float *row, int depth, bool aligned)
         }
     }
     largest = __reduce_max_sync(~0u, largest);
-    const int exponent = (int)(largest >> 23);
-    return exponent > 15 ? exponent : 15; // so that both factors are normal numbers
+    return rnn_range_exponent(__uint_as_float(largest));
 }
 
 /// A warp a row.
@@ -120,10 +119,10 @@ extern "C" __global__ void __launch_bounds__(32 * RNN_TILE_WARPS) rnn_tile(const
     float factor = 1.0f;
     if (RNN_SCALED) {
         const int exponent = rnn_row_exponent(from, call.depth, aligned);
-        factor = __int_as_float((254 + 14 - exponent) << 23);
+        factor = rnn_range_factor(exponent);
         if (threadIdx.x % 32 == 0)
             ((float *)rnn_factors(call.blocks, call.rows, slices))[row] =
-                __int_as_float((exponent - 14) << 23);
+                rnn_range_inverse(exponent);
     }
 #pragma unroll(RNN_SCALED ? 1 : 4) // with factors the values are near already
     for (int chunk = (int)threadIdx.x % 32; chunk < slices * 8; chunk += 32) {

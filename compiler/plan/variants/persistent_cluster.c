@@ -65,9 +65,10 @@ static void print_stub(const PlanContext *context, const Choice *choice, Text *o
     text_addf(out,
               "#define RNN_CTAS %d\n#define RNN_WARPS %d\n#define RNN_SPLIT %d\n"
               "#define RNN_ROWS %d\n#define RNN_RING %d\n#define RNN_HELD %d\n"
-              "#define RNN_SHARED_BYTES %lld\n\n#include \"cuda/persistent_cluster.cu\"\n",
+              "#define RNN_HALVES %d\n#define RNN_SHARED_BYTES %lld\n\n#include "
+              "\"cuda/persistent_cluster.cu\"\n",
               layout.ctas, layout.warps, layout.split, layout.rows, layout.ring, layout.held,
-              (long long)layout.shared_bytes);
+              layout.halves, (long long)layout.shared_bytes);
 }
 
 const Variant variant_persistent_cluster = {

@@ -44,6 +44,16 @@ static __device__ __forceinline__ void rnn_mma_once(float (&c)[4], const unsigne
 }
 
 #if RNN_PRECISION == 0
+/// The same with 16 values of float16 in K.
+static __device__ __forceinline__ void rnn_mma_halves(float (&c)[4], const unsigned (&a)[4],
+                                                      unsigned b0, unsigned b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 /// The two parts of a float32 operand, in plain arithmetic: so the compiler makes them once of a
 /// fragment that several products take. A NaN is one in `low`, whatever `high` becomes.
 static __device__ __forceinline__ unsigned rnn_high(unsigned x)

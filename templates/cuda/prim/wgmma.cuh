@@ -9,31 +9,7 @@
 #ifndef RNN_PRIM_WGMMA_CUH
 #define RNN_PRIM_WGMMA_CUH
 
-#include "cuda/prim/operand.cuh"
-
-#define RNN_REST 0x1p11f // factor of the rest of a value that does not fit 16 bits
-
-/// Two values as float16, or as bfloat16 there.
-static __device__ __forceinline__ unsigned rnn_pair(float a, float b)
-{
-    unsigned pair;
-#if RNN_PRECISION == 2
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(b), "f"(a));
-#else
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(b), "f"(a));
-#endif
-    return pair;
-}
-/// What is left of two values after their pair of float16, times RNN_REST.
-static __device__ __forceinline__ unsigned rnn_pair_rest(float a, float b, unsigned pair)
-{
-    float high[2];
-    asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\n"
-        "cvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}"
-        : "=f"(high[0]), "=f"(high[1])
-        : "r"(pair));
-    return rnn_pair((a - high[0]) * RNN_REST, (b - high[1]) * RNN_REST);
-}
+#include "cuda/prim/halves.cuh"
 
 /// Where an operand lies, from the address of a block: 1024 bytes from 8 rows to the next, the
 /// pattern of 128 bytes. The K of the next instruction is RNN_WGMMA_NEXT further.
