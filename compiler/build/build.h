@@ -67,6 +67,7 @@ typedef struct {
     const char *keep_dir;                ///< NULL: none
     unsigned dump;                       ///< DUMP_ bits
     int64_t batch, timesteps;            ///< instead of the spec's; 0: the spec's
+    bool trains;                         ///< for training, whatever the spec's mode
     bool without_weights;                ///< zeros, for a caller that binds every weight
     const Model **out_model;             ///< takes the model, with weights; may be NULL
     int jobs;                            ///< 0: one a core

@@ -51,6 +51,8 @@ static const Spec *read_spec(Arena *arena, Diags *diags, const CompileOptions *o
     Spec *sized = ARENA_NEW(arena, Spec);
     *sized = *spec;
     sized->weights_given = options->weights;
+    if (options->trains)
+        sized->mode = MODE_TRAINING;
     if (options->batch)
         sized->batch = (SpecSize){.value = options->batch, .span = spec->batch.span};
     if (options->timesteps)

@@ -102,6 +102,7 @@ int cli_generate(CliCall *call);
 int cli_inspect(CliCall *call);
 int cli_bench(CliCall *call);
 int cli_tune(CliCall *call);
+int cli_train(CliCall *call);
 int cli_import(CliCall *call);
 int cli_cells(CliCall *call);
 int cli_activations(CliCall *call);

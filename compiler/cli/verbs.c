@@ -122,6 +122,41 @@ static const CliOption import_options[] = {
     {0},
 };
 
+static const CliOption train_options[] = {
+    {"data", 0, false, "FILE", "the text to train on"},
+    {"output", 'o', false, "FILE.safetensors",
+     "the weights, in rnnc's own names: those with the best score on held-out text so far"},
+    {"vocab", 0, false, "FILE", "UTF-8 characters in token order (default: tokens are bytes)"},
+    {"steps", 0, false, "N", "steps of training (default: 2000)"},
+    {"batch", 0, false, "N", "rows of text side by side in a step (default: 32)"},
+    {"timesteps", 0, false, "N",
+     "characters of each row in a step, and so the reach of gradients (default: the spec's, or "
+     "64)"},
+    {"learning-rate", 0, false, "X", "after the warm-up (default: 0.002)"},
+    {"warmup", 0, false, "N",
+     "steps in which the rate rises (default: a tenth of the steps, at most 200)"},
+    {"final-rate", 0, false, "X",
+     "share of the rate at the end of its half cosine (default: 0.01)"},
+    {"clip", 0, false, "X", "largest norm of the gradient; 0: any (default: 1)"},
+    {"weight-decay", 0, false, "X", "decoupled, as in AdamW (default: 0)"},
+    {"beta1", 0, false, "X", "of Adam's mean (default: 0.9)"},
+    {"beta2", 0, false, "X", "of Adam's square (default: 0.99)"},
+    {"epsilon", 0, false, "X", "of Adam (default: 1e-8)"},
+    {"average", 0, false, "X",
+     "write and score a running average of the weights that keeps X of itself (default: 0, none)"},
+    {"held-out", 0, false, "X", "share of the text, its end, that is only scored (default: 0.1)"},
+    {"evaluate-every", 0, false, "N", "steps between scores (default: 250)"},
+    {"evaluate-rows", 0, false, "N", "rows that held-out text is cut into (default: the batch)"},
+    {"checkpoint", 0, false, "FILE", "where to go on from (default: the output's name.checkpoint)"},
+    {"checkpoint-every", 0, false, "N", "steps between checkpoints (default: as scores)"},
+    {"resume", 0, false, NULL, "go on from the checkpoint, if there is one"},
+    {"log", 0, false, "FILE.csv", "a line for each step: rate, gradient's norm, bits a character"},
+    {"seed", 0, false, "N", "of dropout and of where passes over the text start (default: 0)"},
+    {"find-nan", 0, false, NULL, "name layer, step and row of a gradient that is no number"},
+    {"device", 0, false, "cpu|cuda:N", "where to train (default: cpu)"},
+    {0},
+};
+
 static const CliOption no_options[] = {{0}};
 
 const CliVerb cli_verbs[] = {
@@ -166,6 +201,11 @@ const CliVerb cli_verbs[] = {
      "  rnnc tune model.yaml -o model.plan\n"
      "  rnnc model.yaml --plan model.plan -o model.so\n",
      tune_options, 1, 1, cli_tune},
+    {"train", "MODEL.yaml", "train a character model on a text",
+     "  rnnc train model.yaml --data text.txt --vocab characters.txt -o weights.safetensors\n"
+     "  rnnc train model.yaml --data text.txt -o weights.safetensors --steps 5000 --resume\n"
+     "  rnnc train model.yaml --data text.txt -o weights.safetensors --log curve.csv --seed 7\n",
+     train_options, 1, 1, cli_train},
     {"import", "FILE", "turn another framework's model into a spec and its weights",
      "  rnnc import model.onnx -o DIR\n"
      "  rnnc import model.keras -o DIR\n"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the session that the README shows and compares what it prints.
+"""Runs the session that the README, or another page, shows and compares what it prints.
 
-    readme.py README BUILD SOURCE
+    readme.py PAGE BUILD SOURCE
 
 Every ```console block is a list of commands, each after "$ ", with their output below. They run in
 order in a fresh folder in which `build`, `specs` and `examples` are links. Times, instruction-set
-levels and the name of a GPU may differ. The ```c block must be examples/minimal.c to the letter.
+levels and the name of a GPU may differ. A ```c block must be examples/minimal.c to the letter.
 """
 import difflib
 import pathlib
@@ -41,8 +41,8 @@ def main(readme, build, source):
     text = pathlib.Path(readme).read_text()
     build, source = pathlib.Path(build).resolve(), pathlib.Path(source).resolve()
     failures = 0
-    if blocks(text, "c") != [(source / "examples/minimal.c").read_text()]:
-        print("the README's C program is not examples/minimal.c")
+    if any(block != (source / "examples/minimal.c").read_text() for block in blocks(text, "c")):
+        print(f"the C program of {readme} is not examples/minimal.c")
         failures += 1
     with tempfile.TemporaryDirectory() as folder:
         for name, target in (("build", build), ("specs", source / "specs"),

@@ -15,7 +15,8 @@ import subprocess
 import sys
 
 FILE_LINES, FUNCTION_LINES, COLUMNS = 700, 120, 100
-STAGES = ["base", "spec", "cell", "import", "model", "plan", "emit", "build", "bench", "cli"]
+STAGES = ["base", "spec", "cell", "import", "model", "plan", "emit", "build", "bench", "train",
+          "cli"]
 # import reads weight files: it knows base and the names of cells, nothing of the spec.
 NARROWER = {"import": {"base", "cell", "import"}}
 FORBIDDEN_NAMES = {"util", "utils", "misc", "common", "helper", "helpers"}
