@@ -130,6 +130,8 @@ suite capture "$build/tests/capture" "$modules"/lstm-*float32.so "$modules"/gru_
     "$modules"/concat-*.so "$modules"/backwards-gru.so "$modules"/stack-both.so \
     "$modules"/masking.so "$modules"/drops.so "$modules"/heads-lstm.so
 suite rows "$build/tests/rows" "$modules"/rows_*.so
+suite texts "$build/tests/texts" "$modules"/text_*.so
+suite texts_in_steps "$build/tests/texts" --step-by-step "$modules"/steps_*.so
 score
 [ -z "$oracles" ] ||
     suite oracles python3 tests/oracles/check_device.py "$build/rnnc" "$build/tests/unpack_onnx"

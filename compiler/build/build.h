@@ -28,7 +28,8 @@ typedef struct {
     int count;
     int **of_choice;
     int *of_layer;
-    int sequence; ///< kernels of masks, merges and dropout; -1: the model needs none
+    int sequence;  ///< kernels of masks, merges and dropout; -1: the model needs none
+    int generator; ///< the kernel that generates text; -1: the plan has none
 } Images;
 
 /// Prints every image of a plan; nothing is compiled.

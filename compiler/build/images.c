@@ -12,6 +12,7 @@
 #include "build/nvrtc.h"
 #include "emit/emit.h"
 #include "emit/template.h"
+#include "plan/generator.h"
 
 enum { THREADS_MAX = 64, LOG_BYTES_SHOWN = 2000 };
 
@@ -217,6 +218,12 @@ void images_print(Arena *arena, const Plan *plan, Images *out)
     Text sequence = {.arena = arena};
     emit_cuda_sequence(plan->model, &sequence);
     out->sequence = add_image(arena, out, "sequence", &sequence);
+    Text generator = {.arena = arena};
+    if (plan->generator && !plan->generator->refusal) {
+        print_provenance(&generator, "generate", plan->generator->cell->cell->name);
+        emit_cuda_generator(plan, &generator);
+    }
+    out->generator = add_image(arena, out, "generate", &generator);
 }
 
 bool images_compile(Arena *arena, Diags *diags, Images *images, const int *arches, int arch_count,

@@ -248,7 +248,8 @@ static HostModule describe(Builder *builder, const Plan *plan, const Images *ima
                         .image_count = images->count,
                         .of_choice = images->of_choice,
                         .of_layer = images->of_layer,
-                        .sequence_image = images->count > 0 ? images->sequence : -1};
+                        .sequence_image = images->count > 0 ? images->sequence : -1,
+                        .generator_image = images->count > 0 ? images->generator : -1};
 }
 
 static bool write_host(Builder *builder, const Plan *plan, const Images *images)

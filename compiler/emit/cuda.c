@@ -4,6 +4,7 @@
 
 #include "emit/cell_numbers.h"
 #include "emit/emit.h"
+#include "plan/generator.h"
 
 /// Columns of W*x.
 static int64_t input_columns(const Layer *layer)
@@ -99,4 +100,43 @@ void emit_cuda_sequence(const Model *model, Text *out)
         emit_number(out, kinds[k].number, counts[k] > 0);
     emit_number(out, "RECURRENT_DROPOUTS", recurrent > 0);
     text_add(out, "\n#include \"cuda/sequence.cu\"\n");
+}
+
+/// What multiplies each layer's output, as a phase: R, and W of the layer behind it.
+static void emit_generator_products(const Generator *generator, Text *out)
+{
+    const CellPhase *recurrent = &generator->cell->cell->phases[0];
+    const long long units = generator->cell->units;
+    text_add(out, "#undef RNN_PHASE_COUNT\n#undef RNN_PHASE_ROWS\n");
+    emit_number(out, "PHASE_COUNT", generator->layers);
+    text_add(out, "#define RNN_PHASE_ROWS");
+    for (int layer = 0; layer < generator->layers; layer++) {
+        const int behind = layer + 1 < generator->layers ? generator->cell->cell->W.count : 0;
+        text_addf(out, " \\\n    {RNN_MATRIX_R, %d, {", recurrent->row_count + behind);
+        for (int g = 0; g < recurrent->row_count; g++)
+            text_addf(out, g ? ", %d" : "%d", recurrent->rows[g]);
+        for (int g = 0; g < behind; g++)
+            text_addf(out, ", %d", g);
+        text_addf(out, "}, 1, %d, %lld, %lld, 0x%x, 0x0, 1, {0}},", layer, units, units,
+                  1u << layer);
+    }
+    text_add(out, "\n");
+    emit_number(out, "RECURRENT_ROWS", recurrent->row_count);
+}
+
+void emit_cuda_generator(const Plan *plan, Text *out)
+{
+    const Generator *generator = plan->generator;
+    emit_cuda_cell(generator->cell, plan->model->spec->precision, out);
+    emit_generator_products(generator, out);
+    emit_number(out, "VOCABULARY", plan->model->features);
+    emit_number(out, "CTAS", generator->ctas);
+    emit_number(out, "SHARE", generator->share);
+    emit_number(out, "ROWS", generator->rows);
+    emit_number(out, "RING", 1);
+    emit_number(out, "HELD", generator->held);
+    emit_number(out, "REPLICAS", generator->replicas);
+    emit_number(out, "MORE_ROWS", generator->logits);
+    emit_number(out, "TABLE_SHARED", generator->table_shared);
+    text_add(out, "\n#include \"cuda/generate.cu\"\n");
 }

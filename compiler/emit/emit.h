@@ -22,6 +22,9 @@ void emit_cuda_sequence(const Model *model, Text *out);
 /// sm_90a): its cubin for that arch then runs on no other.
 bool emit_cuda_blocks(const Layer *layer);
 
+/// Device code that generates text in one launch, for a plan whose generator refuses nothing.
+void emit_cuda_generator(const Plan *plan, Text *out);
+
 /// The #defines and pointwise functions that the CUDA stub of a recurrence starts with.
 void emit_cuda_cell(const Layer *layer, Precision precision, Text *out);
 

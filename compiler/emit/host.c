@@ -6,6 +6,7 @@
 
 #include "emit/host_tensors.h"
 #include "emit/host_training.h"
+#include "plan/generator.h"
 
 const HostIsa *host_isas(int *out_count)
 {
@@ -359,6 +360,19 @@ static void print_layers(Arena *arena, Text *out, const HostModule *module,
     text_add(out, "};\n\n");
 }
 
+static void print_generator(Text *out, const HostModule *module)
+{
+    const Generator *generator = module->plan->generator;
+    text_add(out, "static const rnnc_generator_desc rnnc_generator = {\n    .refusal = ");
+    print_string(out, generator->refusal);
+    text_addf(out,
+              ", .image = %d, .layers = %d,\n    .threads = %d, .ctas = %d, .rows = %d,\n"
+              "    .shared_bytes = %lld, .packed_bytes = %lld, .buffer_bytes = %lld,\n};\n\n",
+              module->generator_image, generator->layers, GENERATOR_THREADS, generator->ctas,
+              generator->rows, (long long)generator->shared_bytes,
+              (long long)generator->packed_bytes, (long long)generator->buffer_bytes);
+}
+
 static void print_note(Text *out)
 {
     text_add(out, "__asm__(\".section .note.rnnc,\\\"a\\\",%note\\n.balign 4\\n.long 5\\n\"\n"
@@ -388,6 +402,8 @@ void emit_host(Arena *arena, const HostModule *module, Text *out)
     print_layers(arena, out, module, &tensors);
     if (model->trains)
         host_print_training(model, out);
+    if (module->plan->generator)
+        print_generator(out, module);
     text_add(out, "static const int64_t rnnc_slot_widths[] = {");
     for (int i = 0; i < model->slot_count; i++)
         text_addf(out, "%lld, ", (long long)model->slot_widths[i]);
@@ -410,9 +426,11 @@ void emit_host(Arena *arena, const HostModule *module, Text *out)
               module->image_count);
     text_addf(out,
               ".images = %s,\n    .sequence_image = %d, .slot_count = %d, "
-              ".slot_widths = rnnc_slot_widths,\n    .self_test = %s,\n    .training = %s,\n};\n\n"
+              ".slot_widths = rnnc_slot_widths,\n    .self_test = %s,\n    .training = %s,\n"
+              "    .generator = %s,\n};\n\n"
               "#include \"host/module.c\"\n",
               module->image_count > 0 ? "rnnc_images" : "NULL", module->sequence_image,
               model->slot_count, module->self_test ? "&rnnc_test" : "NULL",
-              model->trains ? "&rnnc_training" : "NULL");
+              model->trains ? "&rnnc_training" : "NULL",
+              module->plan->generator ? "&rnnc_generator" : "NULL");
 }

@@ -42,6 +42,7 @@ typedef struct {
     const SelfTest *self_test; ///< NULL: none
     bool without_weights;      ///< zeros in their place, for a user who binds every weight
     int sequence_image; ///< index of the image with the kernels of masks, merges and dropout, or -1
+    int generator_image; ///< of that which generates text, or -1
 } HostModule;
 
 /// Bytes of weights.bin; and where weight `kind` of a layer starts in it.

@@ -2,6 +2,7 @@
 // the policy wants: the command line's list, else the spec's `variant`, `unroll` and `cudnn`. Knows
 // no variant by its inside; only `stepwise`, `unrolled` and `cudnn` have a part in the policy.
 #include "plan/plan.h"
+#include "plan/generator.h"
 
 #include <math.h>
 #include <string.h>
@@ -534,6 +535,11 @@ static const Plan *make(Arena *arena, Diags *diags, const Model *model, const Ta
     }
     for (int i = 0; i < plan->layer_count;)
         i += plan_stack(&planner, i);
+    if (model->tokens) {
+        Generator *generator = ARENA_NEW(arena, Generator);
+        *generator = generator_plan(arena, plan);
+        plan->generator = generator;
+    }
     return diags_error_count(diags) == errors ? plan : NULL;
 }
 

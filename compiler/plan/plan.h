@@ -116,7 +116,8 @@ typedef struct {
     int arch_count;
     LayerPlan *layers; ///< one for each layer of the model; only cells have choices
     int layer_count;
-    bool cpu; ///< CPU code is a target
+    bool cpu;                          ///< CPU code is a target
+    const struct Generator *generator; ///< of text; NULL: x holds no tokens
 } Plan;
 
 /// `variants`: "auto" (the best generated one, cudnn where it applies, and `stepwise` as fallback),

@@ -96,6 +96,22 @@ typedef struct {
     int64_t gradient_row_stride, gradient_step_stride;
 } rnnc_loss_call;
 
+/// A text of every row, drawn by the device itself: what rnnc_generation says, without top_k and
+/// top_p. Host memory but for `states`.
+typedef struct {
+    int64_t rows, length, first_draw;
+    const uint64_t *seeds; ///< [rows]
+    bool greedy;
+    float inverse_temperature;
+    const uint8_t *banned, *stops; ///< [vocabulary], 1 where the token is
+    const rnnc_layer_call *calls;  ///< one for each layer, with its states
+    /// Takes what a step has drawn, [rows], in order: -1 of a row that has ended, -2 of one whose
+    /// logits are all NaN, which ends with it. False: no more is wanted, but what was drawn by then
+    /// still comes.
+    bool (*deliver)(void *context, int64_t step, const int32_t *tokens);
+    void *context;
+} rnnc_device_generation;
+
 typedef struct rnnc_device rnnc_device;
 
 typedef struct rnnc_device_ops {
@@ -128,6 +144,10 @@ typedef struct rnnc_device_ops {
     /// times W of the cell behind it, so that layer 0 need not be run and that cell takes tokens.
     /// May allocate. May be NULL: no table.
     rnnc_status (*fold)(rnnc_device *device, bool *out_folded);
+    /// Generates a text in one launch, the states being those before and after; waits until it is
+    /// done. RNNC_UNAVAILABLE, with the reason in the error: nothing was done, and the steps have
+    /// to be run one by one. May be NULL.
+    rnnc_status (*generate)(rnnc_device *device, const rnnc_device_generation *generation);
     /// Opens the backward pass of the last run that saved, whose inputs still hold. `find_nan`:
     /// RNNC_NOT_FINITE for the first gradient that is no number: at once on the CPU, by synchronize
     /// on CUDA.

@@ -6,6 +6,7 @@
 //     N times:  output of the last cell -> head -> logits -> draw -> tokens -> embedding, cells
 //
 // Rows that have ended change places with the last one under way, so that those are always first.
+#include <stdio.h>
 #include <string.h>
 
 #include "layer.h"
@@ -19,7 +20,9 @@ typedef struct {
     const rnnc_generation *given;
     int64_t rows, active, vocabulary, chunk; ///< chunk: prompt steps of one run
     int32_t last_cell;
-    bool folded;
+    bool folded, one_launch;
+    bool is_cancelled;
+    int64_t no_token_row, no_token_step; ///< of the first draw without a logit; row -1: none
     rnnc_sampler sampler;
     int32_t *tokens;     ///< [rows], those under way in the device's order
     int32_t *delivered;  ///< [rows] of the caller's order, as on_tokens takes them
@@ -371,12 +374,79 @@ static rnnc_status order_rows(Generator *generator)
     return status;
 }
 
-static rnnc_status run_steps(Generator *generator)
+/// Takes a step that the device has drawn, as rnnc_device_generation says.
+static bool take_step(void *context, int64_t step, const int32_t *tokens)
+{
+    Generator *generator = context;
+    const rnnc_generation *given = generator->given;
+    for (int64_t row = 0; row < generator->rows; row++) {
+        if (tokens[row] == -2 && generator->no_token_row < 0) {
+            generator->no_token_row = row;
+            generator->no_token_step = step;
+        }
+        generator->delivered[row] = tokens[row] < 0 ? -1 : tokens[row];
+        if (tokens[row] < 0)
+            continue;
+        generator->counts[row]++;
+        if (given->tokens)
+            given->tokens[row * given->length + step] = tokens[row];
+    }
+    if (generator->no_token_row >= 0)
+        return false;
+    if (!generator->is_cancelled && given->on_tokens)
+        generator->is_cancelled = given->on_tokens(given->context, step, generator->delivered) != 0;
+    return !generator->is_cancelled;
+}
+
+/// All tokens by the device itself; RNNC_UNAVAILABLE, with the session knowing why, where it
+/// cannot.
+static rnnc_status run_at_once(Generator *generator)
+{
+    rnnc_session *session = generator->session;
+    const rnnc_generation *given = generator->given;
+    const rnnc_sampler *sampler = &generator->sampler;
+    const bool keeps_few = sampler->top_k || sampler->top_p > 0;
+    session->generator_reason[0] = '\0';
+    if (!session->ops->generate || given->length == 0)
+        return RNNC_UNAVAILABLE;
+    uint64_t *seeds = rnnc_memory_alloc((size_t)generator->rows * sizeof *seeds);
+    if (!seeds)
+        return rnnc_error_set(&session->error, RNNC_OUT_OF_MEMORY, "no memory for seeds");
+    for (int64_t row = 0; row < generator->rows; row++)
+        seeds[row] = given->seeds ? given->seeds[row] : session->seed + (uint64_t)row;
+    const rnnc_device_generation generation = {.rows = generator->rows,
+                                               .length = given->length,
+                                               .first_draw = given->first_draw,
+                                               .seeds = seeds,
+                                               .greedy = sampler->greedy,
+                                               .inverse_temperature = sampler->inverse_temperature,
+                                               .banned = sampler->banned,
+                                               .stops = sampler->stops,
+                                               .calls = generator->calls,
+                                               .deliver = take_step,
+                                               .context = generator};
+    rnnc_status status = keeps_few ? rnnc_error_set(&session->error, RNNC_UNAVAILABLE,
+                                                    "top_k and top_p need all logits in one place")
+                                   : session->ops->generate(session->device, &generation);
+    rnnc_memory_free(seeds);
+    if (status == RNNC_UNAVAILABLE)
+        snprintf(session->generator_reason, sizeof session->generator_reason, "%.500s",
+                 session->error.message);
+    if (status == RNNC_OK && generator->no_token_row >= 0)
+        status =
+            rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
+                           "row %lld, token %lld: every logit is NaN or banned",
+                           (long long)generator->no_token_row, (long long)generator->no_token_step);
+    generator->one_launch = status == RNNC_OK;
+    return status;
+}
+
+static rnnc_status run_one_by_one(Generator *generator)
 {
     rnnc_session *session = generator->session;
     const rnnc_device_ops *ops = session->ops;
     const int32_t layer_count = session->desc->layer_count, head = generator->last_cell + 1;
-    rnnc_status status = prepare_steps(generator);
+    rnnc_status status = RNNC_OK;
     bool go_on = true;
     for (int64_t step = 0;
          step < generator->given->length && generator->active > 0 && go_on && status == RNNC_OK;
@@ -404,9 +474,21 @@ static rnnc_status run_steps(Generator *generator)
         status = order_rows(generator);
     if (status == RNNC_OK)
         status = ops->synchronize(session->device);
-    return status == RNNC_OK && !go_on ? rnnc_error_set(&session->error, RNNC_CANCELLED,
-                                                        "on_tokens has ended the generation")
-                                       : status;
+    generator->is_cancelled = !go_on;
+    return status;
+}
+
+static rnnc_status run_steps(Generator *generator)
+{
+    rnnc_status status = prepare_steps(generator);
+    if (status == RNNC_OK)
+        status = run_at_once(generator);
+    if (status == RNNC_UNAVAILABLE)
+        status = run_one_by_one(generator);
+    return status == RNNC_OK && generator->is_cancelled
+               ? rnnc_error_set(&generator->session->error, RNNC_CANCELLED,
+                                "on_tokens has ended the generation")
+               : status;
 }
 
 static rnnc_status generate(Generator *generator)
@@ -434,7 +516,7 @@ rnnc_status rnnc_generate(rnnc_session *session, const rnnc_generation *generati
     if (!session || !generation)
         return rnnc_error_set(session ? &session->error : NULL, RNNC_INVALID_ARGUMENT,
                               "rnnc_generate: %s is NULL", session ? "generation" : "session");
-    Generator generator = {.session = session, .given = generation};
+    Generator generator = {.session = session, .given = generation, .no_token_row = -1};
     rnnc_status status = check(&generator);
     if (status == RNNC_OK)
         status = rnnc_sampler_open(&generator.sampler, generation, generator.vocabulary,
@@ -446,6 +528,7 @@ rnnc_status rnnc_generate(rnnc_session *session, const rnnc_generation *generati
     if (status == RNNC_OK || status == RNNC_CANCELLED) {
         session->rows = generator.rows;
         session->is_folded = generator.folded;
+        session->is_one_launch = generator.one_launch;
         session->has_generated = true;
     }
     release(&generator);
@@ -456,11 +539,15 @@ const char *rnnc_session_generator(const rnnc_session *session, const char **out
 {
     if (!session || !session->has_generated)
         return NULL;
-    if (out_reason)
+    if (out_reason && session->is_one_launch)
+        *out_reason = "embedding, cells, dense layer and draw in one kernel";
+    else if (out_reason && session->generator_reason[0])
+        *out_reason = session->generator_reason;
+    else if (out_reason)
         *out_reason = session->is_folded ? "a run of each layer a token, the embedding times the "
                                            "first cell's W in a table; the host draws"
                                          : "a run of each layer a token; the host draws";
-    return "step by step";
+    return session->is_one_launch ? "in one launch" : "step by step";
 }
 
 int64_t rnnc_module_generates(const rnnc_module *module, const char **out_reason)

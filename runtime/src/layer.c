@@ -97,3 +97,9 @@ const rnnc_training_desc *rnnc_module_training(const rnnc_module_desc *desc)
     const size_t end = offsetof(rnnc_module_desc, training) + sizeof desc->training;
     return desc->struct_bytes >= end ? desc->training : NULL;
 }
+
+const rnnc_generator_desc *rnnc_module_generator(const rnnc_module_desc *desc)
+{
+    const size_t end = offsetof(rnnc_module_desc, generator) + sizeof desc->generator;
+    return desc->struct_bytes >= end ? desc->generator : NULL;
+}

@@ -27,4 +27,7 @@ int64_t rnnc_layer_recurrent_size(const rnnc_layer_desc *layer);
 /// What the module says of training, or NULL.
 const rnnc_training_desc *rnnc_module_training(const rnnc_module_desc *desc);
 
+/// How the module generates text in one launch, or NULL.
+const rnnc_generator_desc *rnnc_module_generator(const rnnc_module_desc *desc);
+
 #endif

@@ -60,7 +60,9 @@ struct rnnc_session {
     rnnc_masking masking;     ///< that the device is set to
     uint64_t seed;            ///< of dropout at inference and of generated text
     int64_t rows;             ///< that states were set or a text made for, with x not bound; or 0
-    bool has_generated, is_folded; ///< see rnnc_session_generator
+    bool has_generated;       ///< see rnnc_session_generator
+    bool is_folded, is_one_launch; ///< of the last text
+    char generator_reason[512];    ///< why it was not one launch
     int64_t memory_bytes;          ///< see rnnc_session_memory
     rnnc_binding *bindings;        ///< one for each tensor
     rnnc_own_state *states;        ///< one for each tensor; only states have memory

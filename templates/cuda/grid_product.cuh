@@ -33,6 +33,9 @@
 #define RNN_HELD 32    // fragments of a thread in registers
 #define RNN_REPLICAS 1 // of each operand buffer
 #endif
+#ifndef RNN_MORE_ROWS
+#define RNN_MORE_ROWS 0 // of a CTA, behind those that the last phase has for its units
+#endif
 
 enum {
     RNN_WARPS = 8,
@@ -53,7 +56,8 @@ constexpr __device__ int rnn_share(int size)
 }
 constexpr __device__ int rnn_row_tiles(int phase) // of 16 rows of R
 {
-    return (rnn_phases[phase].row_count * rnn_share(rnn_phases[phase].size) + 15) / 16;
+    const int more = phase + 1 == RNN_PHASE_COUNT ? RNN_MORE_ROWS : 0;
+    return (rnn_phases[phase].row_count * rnn_share(rnn_phases[phase].size) + more + 15) / 16;
 }
 constexpr __device__ int rnn_loads(int phase) // of one lane and tile of rows
 {
@@ -469,6 +473,38 @@ template <int Phase> RNN_INLINE void rnn_multiply(RnnThread &self, unsigned epoc
 #pragma unroll
         for (int n = 0; n < RNN_ROW_TILES; n++)
             rnn_store_sums(self, to + m * 16 * RNN_ROWS, n, sums[m][n]);
+}
+
+/// Where the first element of the packed fragment `at` of [cta][fragment][thread] comes from: of
+/// register i of 4 it is row + i % 2 * 8 of the CTA's matrix and k + i / 2 * RNN_WORD.
+struct RnnPlace {
+    int cta, phase, row, k;
+};
+RNN_INLINE RnnPlace rnn_fragment_place(long long at)
+{
+    const int thread = at % RNN_THREADS, warp = thread / 32, lane = thread % 32;
+    const int fragment = at / RNN_THREADS % rnn_fragment_count;
+    RnnPlace place = {(int)(at / RNN_THREADS / rnn_fragment_count), 0, 0, 0};
+    while (fragment >= rnn_first_fragment(place.phase + 1))
+        place.phase++;
+    const int within = fragment - rnn_first_fragment(place.phase);
+    const int row_tiles = rnn_row_tiles(place.phase), tiles = rnn_k_tiles(place.phase);
+    place.row = within % row_tiles * 16 + lane / 4;
+    place.k = warp * tiles * RNN_TILE_K + lane % 4 * tiles * 2 * RNN_WORD +
+              within / row_tiles * 2 * RNN_WORD;
+    return place;
+}
+
+/// A register of a packed fragment, of the RNN_WORD weights `w`.
+RNN_INLINE unsigned rnn_weight_word(const float (&w)[2])
+{
+#if RNN_PRECISION >= 2
+    return rnn_narrow(w[0]) | (unsigned)rnn_narrow(w[1]) << 16;
+#else
+    const unsigned word = __float_as_uint(rnn_round(w[0]));
+    const bool splits = RNN_PRECISION == 0 && rnn_on_cores && fabsf(w[0]) < RNN_INFINITY;
+    return splits ? (word + 2) & ~3u : word; // 22 bits, as rnn_weight_rest wants them
+#endif
 }
 
 /// Sends `value` of the item's unit, an operand of `Reader`, to all CTAs of the group. All threads

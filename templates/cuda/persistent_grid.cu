@@ -337,22 +337,13 @@ extern "C" __global__ void rnn_pack(const float *R, const float *P, uint4 *packe
     const long long total = (long long)RNN_CTAS * rnn_fragment_count * RNN_THREADS;
     for (long long at = blockIdx.x * blockDim.x + threadIdx.x; at < total;
          at += (long long)gridDim.x * blockDim.x) {
-        const int thread = at % RNN_THREADS, warp = thread / 32, lane = thread % 32;
-        const int fragment = at / RNN_THREADS % rnn_fragment_count;
-        const int cta = at / RNN_THREADS / rnn_fragment_count;
-        int phase = 0;
-        while (fragment >= rnn_first_fragment(phase + 1))
-            phase++;
-        const RnnPhase &of = rnn_phases[phase];
-        const int within = fragment - rnn_first_fragment(phase);
-        const int tile = within / rnn_row_tiles(phase), m = within % rnn_row_tiles(phase);
-        const int tiles = rnn_k_tiles(phase), share = rnn_share(of.size);
+        const RnnPlace place = rnn_fragment_place(at);
+        const RnnPhase &of = rnn_phases[place.phase];
+        const int share = rnn_share(of.size);
         unsigned words[4];
-        for (int i = 0; i < 4; i++) { // row of the tile: + 8 where i is odd; second word from 2 on
-            const int row = m * 16 + lane / 4 + i % 2 * 8;
-            const int gate = row / share, unit = cta * share + row % share;
-            const int k = warp * tiles * RNN_TILE_K + lane % 4 * tiles * 2 * RNN_WORD +
-                          tile * 2 * RNN_WORD + i / 2 * RNN_WORD;
+        for (int i = 0; i < 4; i++) {
+            const int row = place.row + i % 2 * 8, k = place.k + i / 2 * RNN_WORD;
+            const int gate = row / share, unit = place.cta * share + row % share;
             float w[2] = {};
             for (int e = 0; e < RNN_WORD; e++)
                 if (gate < of.row_count && unit < of.size && k + e < of.operand_size)
@@ -360,13 +351,7 @@ extern "C" __global__ void rnn_pack(const float *R, const float *P, uint4 *packe
                                 ? P
                                 : R)[((long long)of.rows[gate] * of.size + unit) * of.operand_size +
                                      k + e];
-#if RNN_PRECISION >= 2
-            words[i] = rnn_narrow(w[0]) | (unsigned)rnn_narrow(w[1]) << 16;
-#else
-            words[i] = __float_as_uint(rnn_round(w[0]));
-            if (RNN_PRECISION == 0 && rnn_on_cores && fabsf(w[0]) < RNN_INFINITY)
-                words[i] = (words[i] + 2) & ~3u; // 22 bits, as rnn_weight_rest wants them
-#endif
+            words[i] = rnn_weight_word(w);
         }
         packed[at] = make_uint4(words[0], words[1], words[2], words[3]);
     }

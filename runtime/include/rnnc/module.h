@@ -7,7 +7,7 @@
 #include "rnnc/rnnc.h"
 
 #define RNNC_MODULE_MAGIC 0x434e4e52u /* "RNNC" */
-enum { RNNC_ABI_MAJOR = 2, RNNC_ABI_MINOR = 3 };
+enum { RNNC_ABI_MAJOR = 2, RNNC_ABI_MINOR = 4 };
 
 enum { RNNC_STATES_MAX = 8, RNNC_PHASES_MAX = 8, RNNC_GATES_MAX = 16 };
 enum { RNNC_SAVED_MAX = 48, RNNC_DELTAS_MAX = 96, RNNC_STAGES_MAX = 12 };
@@ -276,6 +276,15 @@ typedef struct rnnc_training_desc {
     const rnnc_layer_training *layers; /* one for each layer; all 0 where it is no cell */
 } rnnc_training_desc;
 
+/* Text generation in one launch on a GPU: the module is an embedding, `layers` cells and a dense
+ * layer, in this order, and its image has rnn_generate, rnn_pack and rnn_fold. */
+typedef struct rnnc_generator_desc {
+    const char *refusal; /* why the module has no such kernel; NULL: it has */
+    int32_t image, layers;
+    int32_t threads, ctas, rows; /* of a CTA; of a group that shares the weights, and its rows */
+    int64_t shared_bytes, packed_bytes, buffer_bytes; /* as in rnnc_variant_desc */
+} rnnc_generator_desc;
+
 typedef struct rnnc_module_desc {
     uint32_t magic;
     uint16_t abi_major, abi_minor;
@@ -301,6 +310,8 @@ typedef struct rnnc_module_desc {
     const rnnc_self_test *self_test; /* NULL: none */
     /* from 2.3 on */
     const rnnc_training_desc *training; /* NULL: for inference alone */
+    /* from 2.4 on */
+    const rnnc_generator_desc *generator; /* NULL: x holds no tokens */
 } rnnc_module_desc;
 
 /* Returns the tables, or NULL where the module cannot serve an ABI up to `max_abi` (major). `host`

@@ -15,7 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../layer.h"
 #include "../memory.h"
+#include "generator.h"
 #include "image.h"
 #include "sequence.h"
 #include "timing.h"
@@ -52,6 +54,8 @@ struct rnnc_device {
     CUmodule *images; ///< of the module; NULL until a layer needs it
     DeviceLayer *layers;
     rnnc_cuda_sequence *sequence;
+    rnnc_cuda_generator *generator; ///< NULL until a text is asked for
+    bool has_stale_generator;       ///< weights were set since it took them
 };
 
 static rnnc_status fail(rnnc_device *device, CUresult result, const char *doing)
@@ -322,6 +326,7 @@ static void close_device(rnnc_device *device)
             device->cuda->cuStreamSynchronize(device->second);
         for (int i = 0; device->layers && i < module->layer_count; i++)
             destroy_layer(&device->layers[i]);
+        rnnc_cuda_generator_close(device->generator);
         rnnc_cuda_sequence_close(device->sequence);
         rnnc_cuda_wavefront_close(device->wavefront);
         for (int i = 0; device->images && i < module->image_count; i++)
@@ -394,6 +399,7 @@ static rnnc_status set_weights(rnnc_device *device, int layer,
     rnnc_status status = RNNC_OK;
     memcpy(of->weights, weights, sizeof of->weights);
     of->has_weights = true;
+    device->has_stale_generator = true;
     enter(device);
     if (of->plain.row)
         status = of->plain.row->set_weights(of->plain.state, weights);
@@ -523,6 +529,48 @@ static rnnc_status run_layers(rnnc_device *device, rnnc_layer_call *calls, int c
     return status;
 }
 
+/// The kernel that generates, made ready with the first text.
+static rnnc_status open_generator(rnnc_device *device)
+{
+    const rnnc_generator_desc *desc = rnnc_module_generator(device->options.module);
+    rnnc_cuda_generator_options options = {.cuda = device->cuda,
+                                           .stream = device->stream,
+                                           .module = device->options.module,
+                                           .desc = desc,
+                                           .fault = rnnc_cuda_sequence_record(device->sequence),
+                                           .max_rows = device->options.max_batch,
+                                           .error = device->options.error};
+    if (!desc || desc->refusal || desc->image < 0)
+        return rnnc_error_set(device->options.error, RNNC_UNAVAILABLE, "%s",
+                              desc && desc->refusal ? desc->refusal
+                                                    : "the module holds no kernel for it");
+    rnnc_status status = load_image(device, desc->image, &options.image);
+    return status == RNNC_OK ? rnnc_cuda_generator_open(&options, &device->generator) : status;
+}
+
+static rnnc_status generate(rnnc_device *device, const rnnc_device_generation *generation)
+{
+    const int32_t layer_count = device->options.module->layer_count;
+    rnnc_status status = RNNC_OK;
+    enter(device);
+    if (!device->generator) {
+        status = open_generator(device);
+        device->has_stale_generator = true;
+    }
+    for (int32_t i = 0; i < layer_count && status == RNNC_OK && device->has_stale_generator; i++)
+        status = rnnc_cuda_generator_set_weights(device->generator, i, device->layers[i].weights);
+    if (status == RNNC_OK && device->has_stale_generator)
+        status = rnnc_cuda_generator_pack(device->generator);
+    if (status == RNNC_OK) {
+        device->has_stale_generator = false;
+        status = rnnc_cuda_generator_run(device->generator, generation);
+    }
+    leave(device);
+    if (status != RNNC_OK)
+        return status;
+    return rnnc_cuda_sequence_fault(device->sequence);
+}
+
 static rnnc_status fill(rnnc_device *device, float *to, float value, size_t count)
 {
     unsigned bits;
@@ -605,6 +653,7 @@ const rnnc_device_ops *rnnc_cuda_ops(void)
         .set_masking = set_masking,
         .begin_run = begin_run,
         .run_layers = run_layers,
+        .generate = generate,
         .fill = fill,
         .alloc = allocate,
         .free = release,
