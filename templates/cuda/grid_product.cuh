@@ -70,6 +70,11 @@ constexpr __device__ int rnn_k_tiles(int phase) // of one warp
 {
     return rnn_loads(phase) * (2 / RNN_WORD);
 }
+/// Sums of one tile that are added up apart, so that few tiles do not wait for one another.
+constexpr __device__ int rnn_chains(int phase)
+{
+    return rnn_on_cores && rnn_row_tiles(phase) * RNN_ROW_TILES <= 2 ? 2 : 1;
+}
 /// Loads that are under way at once: all, or so many that two lots fit the registers.
 constexpr __device__ int rnn_lot(int phase)
 {
@@ -386,15 +391,20 @@ RNN_INLINE float *rnn_partials(const RnnThread &self)
     return self.partials + self.turn * (rnn_partial_floats() / 2);
 }
 
+/// A warp's sums of a product: [chain][tile of R][tile of rows][value of a fragment].
+template <int Phase> struct RnnSums {
+    float at[rnn_chains(Phase)][rnn_row_tiles(Phase)][RNN_ROW_TILES][4];
+};
+
 /// Multiplies load `load` of a lot.
 template <int Phase>
 RNN_INLINE void rnn_multiply_load(const RnnThread &self, int load,
-                                  const uint4 (&operand)[RNN_ROW_TILES],
-                                  float (&sums)[rnn_row_tiles(Phase)][RNN_ROW_TILES][4])
+                                  const uint4 (&operand)[RNN_ROW_TILES], RnnSums<Phase> &sums)
 {
     constexpr int row_tiles = rnn_row_tiles(Phase), per_load = 2 / RNN_WORD;
 #pragma unroll
     for (int half = 0; half < per_load; half++) {
+        const int chain = (load * per_load + half) % rnn_chains(Phase);
         unsigned a[row_tiles][4], b0[RNN_ROW_TILES], b1[RNN_ROW_TILES];
 #pragma unroll
         for (int m = 0; m < row_tiles; m++) {
@@ -410,16 +420,15 @@ RNN_INLINE void rnn_multiply_load(const RnnThread &self, int load,
             b1[n] = RNN_PRECISION >= 2 ? from.z : (half ? from.w : from.y) & ~1u;
         }
         if constexpr (rnn_on_cores)
-            rnn_multiply_tiles<row_tiles>(sums, a, b0, b1);
+            rnn_multiply_tiles<row_tiles>(sums.at[chain], a, b0, b1);
         else
-            rnn_multiply_row<row_tiles>(sums, a, b0[0], b1[0]);
+            rnn_multiply_row<row_tiles>(sums.at[chain], a, b0[0], b1[0]);
     }
 }
 
 /// Lots from load `Begin` on: the next is under way while one is multiplied.
 template <int Phase, int Begin>
-RNN_INLINE void rnn_multiply_lots(RnnThread &self, RnnOperand<Phase> &operand,
-                                  float (&sums)[rnn_row_tiles(Phase)][RNN_ROW_TILES][4])
+RNN_INLINE void rnn_multiply_lots(RnnThread &self, RnnOperand<Phase> &operand, RnnSums<Phase> &sums)
 {
     constexpr int lot = RnnOperand<Phase>::lot, loads = RnnOperand<Phase>::loads;
     if constexpr (Begin < loads) {
@@ -460,7 +469,7 @@ template <int Phase> RNN_INLINE void rnn_multiply(RnnThread &self, unsigned epoc
 {
     constexpr int row_tiles = rnn_row_tiles(Phase);
     RnnOperand<Phase> operand;
-    float sums[row_tiles][RNN_ROW_TILES][4] = {};
+    RnnSums<Phase> sums = {};
     operand.mark = rnn_mark(epoch);
     operand.first = (self.warp * 4 + self.lane % 4) * operand.loads * RNN_LOAD;
     operand.from = self.buffers + (rnn_on_cores ? self.lane : self.lane % 4) +
@@ -471,8 +480,12 @@ template <int Phase> RNN_INLINE void rnn_multiply(RnnThread &self, unsigned epoc
 #pragma unroll
     for (int m = 0; m < row_tiles; m++)
 #pragma unroll
-        for (int n = 0; n < RNN_ROW_TILES; n++)
-            rnn_store_sums(self, to + m * 16 * RNN_ROWS, n, sums[m][n]);
+        for (int n = 0; n < RNN_ROW_TILES; n++) {
+#pragma unroll
+            for (int i = 0; rnn_chains(Phase) > 1 && i < 4; i++)
+                sums.at[0][m][n][i] += sums.at[rnn_chains(Phase) - 1][m][n][i];
+            rnn_store_sums(self, to + m * 16 * RNN_ROWS, n, sums.at[0][m][n]);
+        }
 }
 
 /// Where the first element of the packed fragment `at` of [cta][fragment][thread] comes from: of
