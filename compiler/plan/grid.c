@@ -1,7 +1,7 @@
 // Numbers of persistent_grid: tries shares of the units and rows of the batch, and keeps the
-// cheapest that fits. The shapes are those of templates/cuda/grid_product.cuh; the times come from
-// measurements of the exchange through L2 (16 CTAs 0.54 us, 132 CTAs 0.8 to 1 us), the rate of
-// mma.sync (6.2 cycles a tile) and 128 bytes a cycle of shared memory.
+// cheapest that fits. The shapes are those of templates/cuda/grid_product.cuh; the times are fitted
+// to 108 layouts that benchmarks/cost_models.py measured on an H200 (6 % off on average), and to
+// 128 bytes a cycle of shared memory.
 #include "plan/grid.h"
 
 #include "plan/cta.h"
@@ -94,27 +94,49 @@ int grid_processors(const PlanContext *context)
     return context->device->sm_count / context->at_once;
 }
 
+/// What a step costs: microseconds of a phase, and more for each CTA that takes part, for each
+/// kilobyte of the operand and for each cycle's worth of partial sums; cycles of a fragment of R
+/// with a tile of rows.
+typedef struct {
+    double phase, cta, kilobyte, sums, fragment;
+} Rates;
+
+static Rates rates_of(const PlanContext *context, const GridLayout *layout)
+{
+    if (!on_cores(context, layout))
+        return (Rates){1.28, 0, 0.058, 0, 47.4};
+    if (word_elements(context) == 2)
+        return (Rates){0.85, 0.0031, 0.023, 1.8, layout->rows <= 2 ? 13.9 : 8.3};
+    const double products = context->precision == PRECISION_FLOAT32 ? 3 : 1;
+    return (Rates){0.91, 0.0072, 0.0385, 0, 16.6 * products};
+}
+
 /// Microseconds of one step of all rows.
 static double step_us(const PlanContext *context, const GridLayout *layout, const Shapes *shapes)
 {
+    const Rates rates = rates_of(context, layout);
     const int64_t groups_needed = divide_up(context->batch, layout->rows);
     const int64_t groups = grid_processors(context) / layout->ctas;
     const int64_t waves = divide_up(groups_needed, groups);
     const int64_t rows = context->batch < layout->rows ? context->batch : layout->rows;
     const double row_tiles = (double)divide_up(layout->rows, 8);
-    const double cycles = !on_cores(context, layout)                ? 8
-                          : context->precision == PRECISION_FLOAT32 ? 3 * 12.4 * row_tiles
-                                                                    : 12.4 * row_tiles;
     const double shared_cycles =
         (double)(shapes->fragments - layout->held) * THREADS * FRAGMENT_BYTES / 128;
-    const double core_cycles = (double)shapes->fragments * cycles;
+    const double core_cycles = (double)shapes->fragments * row_tiles * rates.fragment;
     const double multiply = core_cycles > shared_cycles ? core_cycles : shared_cycles;
     const double sums = (double)(2 * WARPS * shapes->tile_rows * layout->rows * 4) / 128;
-    const double exchange =
-        0.6 + 0.003 * layout->ctas + (double)(rows * shapes->operand_bytes) / 40e3;
-    const double reduce = 0.12 + 0.06 * (double)shapes->items + sums / 1755;
+    const double exchange = rates.phase + rates.cta * layout->ctas +
+                            rates.kilobyte * (double)(rows * shapes->operand_bytes) / 1e3;
     return (double)waves * context->layer->cell->phase_count *
-           (exchange + reduce + multiply / 1755);
+           (exchange + (rates.sums * sums + multiply) / 1755);
+}
+
+/// Copies of the operand, so that not all CTAs read the same lines; each row is written to all.
+static int replicas_of(int ctas, int rows)
+{
+    const int wanted = ctas >= 64 ? 8 : ctas >= 32 ? 4 : ctas >= 8 ? 2 : 1;
+    const int written = 32 / rows;
+    return wanted < written ? wanted : written;
 }
 
 static GridLayout layout_with(const PlanContext *context, int share, int rows)
@@ -122,7 +144,7 @@ static GridLayout layout_with(const PlanContext *context, int share, int rows)
     const Layer *layer = context->layer;
     GridLayout layout = {.share = share, .rows = rows, .ring = RING};
     layout.ctas = (int)divide_up(layer->units, share);
-    layout.replicas = layout.ctas >= 64 ? 8 : layout.ctas >= 32 ? 4 : layout.ctas >= 8 ? 2 : 1;
+    layout.replicas = replicas_of(layout.ctas, rows);
     const Shapes shapes = shapes_of(context, &layout);
     layout.held = held_fragments(context, &shapes);
     layout.fragments = (int)shapes.fragments;
