@@ -2,6 +2,7 @@
 // and prints the diagnostics. Knows no verb by name.
 #include "cli/cli.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OPTIONS_MAX = 24, OPTION_BASE = 256, OPTION_HELP = 512, OPTION_DIAGNOSTICS, OPTION_VERSION };
+enum { OPTIONS_MAX = 32, OPTION_BASE = 256, OPTION_HELP = 512, OPTION_DIAGNOSTICS, OPTION_VERSION };
 
 static void add_usage(CliCall *call, const char *message)
 {
@@ -118,7 +119,8 @@ static void fill_tables(const CliVerb *verb, GetoptTables *tables)
     *letter++ = ':';
     *letter++ = 'h';
     int count = 0;
-    for (; verb->options[count].name && count < OPTIONS_MAX; count++) {
+    for (; verb->options[count].name; count++) {
+        assert(count < OPTIONS_MAX);
         const CliOption *option = &verb->options[count];
         int argument = option->argument ? required_argument : no_argument;
         tables->longs[count] = (struct option){option->name, argument, NULL, OPTION_BASE + count};
