@@ -47,12 +47,15 @@ static void print_provenance(Text *out, const char *variant, const char *cell)
               variant, cell ? " of cell " : "", cell ? cell : "");
 }
 
-/// Whether a choice is generated from the cell, and so leaves W*x to the layer's own image.
+/// Whether a choice is generated from the cell, and so leaves W*x to the layer's own image. Those
+/// that train leave it to cuBLAS.
 static bool has_recurrence(const LayerPlan *plan)
 {
-    for (int i = 0; i < plan->choice_count; i++)
-        if (plan->choices[i].variant->print_stub && !plan->choices[i].variant->stub_alone)
+    for (int i = 0; i < plan->choice_count; i++) {
+        const Variant *variant = plan->choices[i].variant;
+        if (variant->print_stub && !variant->stub_alone && !variant->trains)
             return true;
+    }
     return false;
 }
 

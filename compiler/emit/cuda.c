@@ -2,6 +2,7 @@
 // functions, which specialise the skeletons of templates/cuda.
 #include <stdint.h>
 
+#include "cell/cell_gradient.h"
 #include "emit/cell_numbers.h"
 #include "emit/emit.h"
 #include "plan/generator.h"
@@ -36,6 +37,10 @@ void emit_cuda_cell(const Layer *layer, Precision precision, Text *out)
     emit_cell_numbers(layer, out);
     cell_print_pointwise(cell, out);
     text_add(out, "\n");
+    if (!cell->gradient)
+        return;
+    emit_gradient_numbers(layer, out);
+    cell_print_gradient(cell, out);
 }
 
 /// Names nothing but sizes, so that layers of one shape print the same.
@@ -59,10 +64,13 @@ static void emit_pointwise(const Layer *layer, Precision precision, Text *out)
     emit_number(out, "PRECISION", precision);
     emit_number(out, "DENSE", layer->kind == LAYER_DENSE);
     emit_number(out, "BLOCKS", emit_cuda_blocks(layer));
+    emit_number(out, "TRAINING", layer->trains && layer->kind != LAYER_EMBEDDING);
     if (layer->kind == LAYER_EMBEDDING)
         text_add(out, identity);
     else
         activation_print_function(&layer->activation, "rnn_activation", out);
+    if (layer->trains && layer->kind != LAYER_EMBEDDING)
+        activation_print_slope(&layer->activation, "rnn_slope", out);
     text_add(out, "\n#include \"cuda/pointwise.cu\"\n");
 }
 
@@ -94,11 +102,12 @@ void emit_cuda_sequence(const Model *model, Text *out)
         }
         recurrent += layer->recurrent_dropout > 0.0;
     }
-    if (total == 0)
+    if (total == 0 && !model->trains)
         return;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         emit_number(out, kinds[k].number, counts[k] > 0);
     emit_number(out, "RECURRENT_DROPOUTS", recurrent > 0);
+    emit_number(out, "TRAINING", model->trains);
     text_add(out, "\n#include \"cuda/sequence.cu\"\n");
 }
 

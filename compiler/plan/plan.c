@@ -188,6 +188,8 @@ static void ask_variants(Planner *planner, LayerPlan *layer)
             continue;
         if (variant->for_comparison && !is_planned && !is_named(&planner->policy, variant))
             continue;
+        if (variant->gpu && variant->trains && !planner->plan->model->trains)
+            continue;
         Reasons reasons = {0};
         if (planner->plan->model->trains && !variant->trains)
             reason_add(planner->arena, &reasons, planner->plan->model->spec->mode_span,

@@ -67,6 +67,8 @@ typedef struct {
     int64_t step;                 ///< of a generation, which has T = 1: from 1 on; 0: a run
     bool folded;                  ///< x is int32 tokens [B], see fold
     void *stream;                 ///< filled by a CUDA device: the CUstream that takes the launches
+    bool saves;                   ///< filled by a CUDA device: backward_layers may follow
+    uint64_t seed;                ///< filled by a CUDA device: of the run
 } rnnc_layer_call;
 
 /// The backward pass of one layer: what its forward was called with, and gradients in the device's
@@ -81,6 +83,7 @@ typedef struct {
     float *states[RNNC_STATES_MAX];    ///< [B, size]: of the final values on entry, of the initial
                                        ///< ones after
     float *weights[RNNC_WEIGHT_COUNT]; ///< canonical, always added to; NULL: not wanted
+    bool finds_nan;                    ///< filled by a CUDA device
 } rnnc_backward_call;
 
 /// Softmax cross-entropy of the logits [B, T, classes] against targets [B, T], see rnnc_bind.
@@ -158,7 +161,6 @@ typedef struct rnnc_device_ops {
     rnnc_status (*backward_layers)(rnnc_device *device, rnnc_backward_call *calls, int count);
     /// The loss of a run and the gradient of its logits, in the order of the stream. A target
     /// outside of the classes is RNNC_INVALID_ARGUMENT: at once on the CPU, by synchronize on CUDA.
-    /// NULL: the device has no loss.
     rnnc_status (*cross_entropy)(rnnc_device *device, const rnnc_loss_call *call);
     /// Sets `count` floats, in the order of the stream.
     rnnc_status (*fill)(rnnc_device *device, float *to, float value, size_t count);

@@ -28,9 +28,6 @@ static rnnc_status refuse(rnnc_session *session, const char *name)
         return rnnc_error_set(&session->error, RNNC_INVALID_ARGUMENT,
                               "%s: module '%s' has two outputs, and the loss is one of y alone",
                               name, session->desc->name);
-    if (!session->ops->cross_entropy)
-        return rnnc_error_set(&session->error, RNNC_UNAVAILABLE,
-                              "%s: softmax cross-entropy runs on 'cpu' alone", name);
     return RNNC_OK;
 }
 

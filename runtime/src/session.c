@@ -119,9 +119,6 @@ static rnnc_status open_device(rnnc_session *session, const rnnc_session_options
                                 .error = &session->error};
     bool cuda = session->device_type == kDLCUDA;
     session->ops = cuda ? rnnc_cuda_ops() : rnnc_cpu_ops();
-    if (open.training && !session->ops->backward_layers)
-        return rnnc_error_set(&session->error, RNNC_UNAVAILABLE,
-                              "training has no backward pass on CUDA; it runs on 'cpu'");
     return session->ops->open(&open, &session->device);
 }
 

@@ -22,6 +22,7 @@
 #define RNN_MERGES 1
 #define RNN_DROPOUTS 1
 #define RNN_RECURRENT_DROPOUTS 1 // cells that drop
+#define RNN_TRAINING 1           // whether it has backward passes
 #endif
 
 #define RNN_INLINE static __device__ __forceinline__
@@ -304,4 +305,9 @@ extern "C" __global__ void rnn_draw(float *scale, const rnn_dropout draw, long l
         scale[i] = rnn_dropout_scale(&draw, (unsigned)unit, (unsigned)row, 0);
     }
 }
+#endif
+
+#if RNN_TRAINING
+#include "cuda/cross_entropy.cuh"
+#include "cuda/moves.cuh"
 #endif

@@ -32,6 +32,7 @@
 #include "cuda/cell.cuh"
 #include "cuda/prim/async.cuh"
 #include "cuda/prim/mma.cuh"
+#include "cuda/prim/sum.cuh"
 
 #ifndef RNN_SM_COUNT
 #define RNN_SM_COUNT 132        // of the GPU that tiles are chosen for
@@ -565,24 +566,6 @@ RNN_INLINE void rnn_load_unit(const RnnStep &step, long long row, int unit, cons
     rnn_load_carries<Phase>(step, row, unit, of);
 }
 
-/// The sum of `value` over the CTA, in an order that the thread count fixes; to all threads.
-RNN_INLINE float rnn_sum_cta(float value)
-{
-    __shared__ float of_warp[RNN_WARPS];
-#pragma unroll
-    for (int mask = 16; mask > 0; mask /= 2)
-        value += __shfl_xor_sync(0xffffffff, value, mask);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0)
-        of_warp[threadIdx.x / 32] = value;
-    __syncthreads();
-    value = of_warp[0];
-#pragma unroll
-    for (int warp = 1; warp < RNN_WARPS; warp++)
-        value += of_warp[warp];
-    return value;
-}
-
 /// Mean and 1 / sqrt(variance + 1e-5) of each norm of a row: two passes.
 template <int Phase>
 RNN_INLINE void rnn_take_statistics(const RnnStep &step, long long row, const RnnWhen &when,
@@ -610,7 +593,8 @@ RNN_INLINE void rnn_take_statistics(const RnnStep &step, long long row, const Rn
         }
 #pragma unroll
         for (int n = 0; n < RNN_NORMS && phase.norms[n] > 0; n++) {
-            const float mean = rnn_sum_cta(sums[n]) / ((float)phase.norms[n] * (float)phase.size);
+            const float mean =
+                rnn_sum_cta<RNN_WARPS>(sums[n]) / ((float)phase.norms[n] * (float)phase.size);
             statistic[2 * n + pass] = pass ? 1.0f / sqrtf(mean + 1e-5f) : mean;
         }
     }

@@ -3,21 +3,26 @@
 // the loss by what the gradient says. The loss is a sum of outputs and final states, each with a
 // weight of its own.
 //
-//     gradients [--filter TEXT]
+//     gradients [--filter TEXT]                 compiles each case and runs it on the CPU
+//     gradients --build DIR                     compiles the cases for a GPU into DIR
+//     gradients --run DIR --device cuda         runs modules that --build made
 //
 // |change - gradient . step| / (EPSILON ||gradient||) has the size of the gradient's relative
-// error.
+// error. Every pass is made several times, by when CUDA replays it as a graph, and must give the
+// same bits. Ends with the line `N passed, N failed, N skipped`.
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "build/build.h"
 #include "conform/cases.h"
 #include "rnnc/rnnc.h"
 
-enum { DIRECTIONS = 2 };
+enum { DIRECTIONS = 2, PASSES = 3, EXIT_SKIPPED = 77 };
 static const double EPSILON = 1e-6;
 
 /// One network on one sample, and what the module says of it.
@@ -25,6 +30,7 @@ typedef struct {
     const Network *network;
     Sample *sample;
     rnnc_session *session;
+    bool cuda;
     double
         *weights[NETWORK_OUTPUTS_MAX + NETWORK_STATES_MAX]; ///< of outputs and states in the loss
     uint64_t random;
@@ -90,9 +96,11 @@ static void set_value(const Tensor *tensor, int64_t k, double value)
 static const double single_norm_factor = 316.0;
 
 /// Twice the rounding of the forward pass that a recurrent layer is granted, for the backward pass
-/// goes through forward's values and its own.
+/// goes through forward's values and its own. All but float32 multiply in tf32, whose rounding is
+/// of one kind and does not add up over the steps.
 static double bound_of(const Trial *trial)
 {
+    const bool is_exact = strcmp(trial->network->precision, "float32") == 0;
     int cells = 0;
     bool is_single = false;
     for (int l = 0; l < trial->network->layer_count; l++) {
@@ -101,8 +109,9 @@ static double bound_of(const Trial *trial)
         is_single |= layer->direction_count && layer->cells[0].units == 1 &&
                      strcmp(layer->cells[0].facts->name, "layer_norm_lstm") == 0;
     }
-    return (is_single ? single_norm_factor : 1.0) * 2.0 * 2e-6 *
-           sqrt((double)trial->sample->shape.timesteps * (cells ? cells : 1));
+    const double steps = is_exact ? (double)trial->sample->shape.timesteps : 1.0;
+    return (is_single ? single_norm_factor : 1.0) * 2.0 * (is_exact ? 2e-6 : 2e-3) *
+           sqrt(steps * (cells ? cells : 1));
 }
 
 /// Whether element k is of a step of x that a masking layer leaves out, which any change would take
@@ -144,6 +153,26 @@ static double difference(Trial *trial, const Tensor *tensor)
     return fabs(lost[0] - lost[1] - expected) / (2.0 * EPSILON);
 }
 
+static char names[256][48];
+
+/// "grad/<name>", which lives as long as the program's next 256 names.
+static const char *gradient_name(const char *name)
+{
+    static int next;
+    char *out = names[next++ % 256];
+    snprintf(out, sizeof names[0], "grad/%s", name);
+    return out;
+}
+
+static void fail(Trial *trial, const char *what, double error)
+{
+    trial->failures++;
+    printf("FAIL %s B=%ld T=%ld masking %d: %s: error %.3g, bound %.3g\n", trial->network->name,
+           (long)trial->sample->shape.batch, (long)trial->sample->shape.timesteps,
+           (int)trial->sample->shape.masking, what, error, bound_of(trial));
+    fflush(stdout);
+}
+
 static void check_tensor(Trial *trial, const Tensor *tensor)
 {
     double norm = 0.0, worst = 0.0;
@@ -155,14 +184,8 @@ static void check_tensor(Trial *trial, const Tensor *tensor)
     }
     trial->worst = fmax(trial->worst, isnan(worst) ? INFINITY : worst / bound_of(trial));
     trial->count++;
-    if (worst <= bound_of(trial))
-        return;
-    trial->failures++;
-    printf("FAIL %s B=%ld T=%ld masking %d: grad/%s: error %.3g, bound %.3g\n",
-           trial->network->name, (long)trial->sample->shape.batch,
-           (long)trial->sample->shape.timesteps, (int)trial->sample->shape.masking, tensor->name,
-           worst, bound_of(trial));
-    fflush(stdout);
+    if (!(worst <= bound_of(trial)))
+        fail(trial, gradient_name(tensor->name), worst);
 }
 
 static void require(const Trial *trial, rnnc_status status)
@@ -173,13 +196,32 @@ static void require(const Trial *trial, rnnc_status status)
     exit(1);
 }
 
+/// What is bound to one tensor: the device's memory, what it is given and what comes back.
+typedef struct {
+    void *device;
+    size_t bytes;
+    unsigned char *given, *taken;
+} Block;
+
+/// Memory of one run, freed with it.
+typedef struct {
+    Block blocks[4 * NETWORK_STATES_MAX + NETWORK_LAYERS_MAX * NETWORK_WEIGHTS_MAX + 16];
+    int count;
+    Tensor tensors[NETWORK_STATES_MAX + NETWORK_LAYERS_MAX * NETWORK_WEIGHTS_MAX + 1];
+    int tensor_count;
+    const float *y[NETWORK_OUTPUTS_MAX];
+} Memory;
+
 static void bind(const Trial *trial, const char *name, void *data, uint8_t code, uint8_t bits,
                  const int64_t *shape, int ndim)
 {
     int64_t dims[3] = {0}, strides[3];
     memcpy(dims, shape, (size_t)ndim * sizeof *dims);
-    DLTensor tensor = {
-        .data = data, .device = {kDLCPU, 0}, .ndim = ndim, .dtype = {code, bits, 1}, .shape = dims};
+    DLTensor tensor = {.data = data,
+                       .device = {trial->cuda ? kDLCUDA : kDLCPU, 0},
+                       .ndim = ndim,
+                       .dtype = {code, bits, 1},
+                       .shape = dims};
     if (trial->network->time_major && ndim == 3) { // the memory is batch-major
         strides[0] = shape[2], strides[1] = shape[1] * shape[2], strides[2] = 1;
         dims[0] = shape[1], dims[1] = shape[0];
@@ -188,36 +230,45 @@ static void bind(const Trial *trial, const char *name, void *data, uint8_t code,
     require(trial, rnnc_bind(trial->session, name, &tensor));
 }
 
+/// Binds a tensor whose elements have `bits`, given `values`, or NaN for NULL, so that whatever is
+/// not written shows. Returns where the values after each pass are read to.
+static void *take(const Trial *trial, Memory *memory, const char *name, const void *values,
+                  uint8_t code, uint8_t bits, const int64_t *shape, int ndim)
+{
+    Block *block = &memory->blocks[memory->count++];
+    size_t count = 1;
+    for (int i = 0; i < ndim; i++)
+        count *= (size_t)shape[i];
+    block->bytes = count * bits / 8;
+    block->given = calloc(block->bytes + 1, 1);
+    block->taken = calloc(block->bytes + 1, 1);
+    if (values)
+        memcpy(block->given, values, block->bytes);
+    for (size_t k = 0; k < count && !values; k++)
+        ((float *)(void *)block->given)[k] = NAN;
+    require(trial, rnnc_device_alloc(trial->session, block->bytes, &block->device));
+    bind(trial, name, block->device, code, bits, shape, ndim);
+    return block->taken;
+}
+
+static float *take_floats(const Trial *trial, Memory *memory, const char *name, const float *values,
+                          const int64_t *shape, int ndim)
+{
+    return take(trial, memory, name, values, kDLFloat, 32, shape, ndim);
+}
+
+static void release(const Trial *trial, Memory *memory)
+{
+    for (int k = 0; k < memory->count; k++) {
+        rnnc_device_free(trial->session, memory->blocks[k].device);
+        free(memory->blocks[k].given);
+        free(memory->blocks[k].taken);
+    }
+}
+
 static float *room(int64_t count)
 {
-    float *values = calloc((size_t)count + 1, sizeof *values);
-    for (int64_t k = 0; k < count; k++)
-        values[k] = NAN; // whatever is not written shows
-    return values;
-}
-
-/// Memory of one run, freed with it.
-typedef struct {
-    float *blocks[4 * NETWORK_STATES_MAX + NETWORK_LAYERS_MAX * NETWORK_WEIGHTS_MAX + 16];
-    int count;
-    Tensor tensors[NETWORK_STATES_MAX + NETWORK_LAYERS_MAX * NETWORK_WEIGHTS_MAX + 1];
-    int tensor_count;
-} Memory;
-
-static float *keep(Memory *memory, float *block)
-{
-    return memory->blocks[memory->count++] = block;
-}
-
-static char names[256][48];
-
-/// "grad/<name>", which lives as long as the program's next 256 names.
-static const char *gradient_name(const char *name)
-{
-    static int next;
-    char *out = names[next++ % 256];
-    snprintf(out, sizeof names[0], "grad/%s", name);
-    return out;
+    return calloc((size_t)count + 1, sizeof(float));
 }
 
 static void bind_outputs(const Trial *trial, Memory *memory)
@@ -230,11 +281,12 @@ static void bind_outputs(const Trial *trial, Memory *memory)
                                 width};
         const int ndim = trial->network->sequences ? 3 : 2;
         const char *name = network_output_name(trial->network, k);
-        float *y = keep(memory, room(elems)), *dy = keep(memory, room(elems));
+        float *dy = room(elems);
         for (int64_t n = 0; n < elems; n++)
             dy[n] = (float)trial->weights[k][n];
-        bind(trial, name, y, kDLFloat, 32, dims, ndim);
-        bind(trial, gradient_name(name), dy, kDLFloat, 32, dims, ndim);
+        memory->y[k] = take_floats(trial, memory, name, NULL, dims, ndim);
+        take_floats(trial, memory, gradient_name(name), dy, dims, ndim);
+        free(dy);
     }
 }
 
@@ -244,17 +296,17 @@ static void bind_states(const Trial *trial, Memory *memory)
         const NetworkState *state = &trial->network->states[s];
         const int64_t count = state_elems(trial, s);
         const int64_t dims[] = {trial->sample->shape.batch, state->size};
-        float *values = keep(memory, room(count)), *gradient = keep(memory, room(count));
-        for (int64_t k = 0; k < count; k++) {
-            values[k] = trial->sample->initial[s][k];
-            gradient[k] = (float)trial->weights[NETWORK_OUTPUTS_MAX + s][k];
-        }
+        float *of_final = room(count);
+        for (int64_t k = 0; k < count; k++)
+            of_final[k] = (float)trial->weights[NETWORK_OUTPUTS_MAX + s][k];
         if (trial->sample->shape.has_initial)
-            bind(trial, state->name, values, kDLFloat, 32, dims, 2);
-        bind(trial, gradient_name(state->name), gradient, kDLFloat, 32, dims, 2);
+            take_floats(trial, memory, state->name, trial->sample->initial[s], dims, 2);
+        const float *gradient =
+            take_floats(trial, memory, gradient_name(state->name), of_final, dims, 2);
         if (trial->sample->shape.has_initial)
             memory->tensors[memory->tensor_count++] =
                 (Tensor){state->name, trial->sample->initial[s], NULL, count, gradient};
+        free(of_final);
     }
 }
 
@@ -265,9 +317,8 @@ static void bind_weights(const Trial *trial, Memory *memory)
             const NetworkWeight *weight = &trial->network->layers[l].weights[w];
             const int64_t dims[] = {weight->rows, weight->columns};
             const int64_t count = weight->rows * (weight->columns ? weight->columns : 1);
-            float *gradient = keep(memory, room(count));
-            bind(trial, gradient_name(weight->name), gradient, kDLFloat, 32, dims,
-                 weight->columns ? 2 : 1);
+            const float *gradient = take_floats(trial, memory, gradient_name(weight->name), NULL,
+                                                dims, weight->columns ? 2 : 1);
             memory->tensors[memory->tensor_count++] =
                 (Tensor){weight->name, weight->data, NULL, count, gradient};
         }
@@ -279,18 +330,56 @@ static void bind_input(const Trial *trial, Memory *memory)
     const int64_t dims[] = {shape->batch, shape->timesteps, trial->network->inputs};
     const int64_t count = shape->batch * shape->timesteps * trial->network->inputs;
     if (network_tokens(trial->network)) {
-        bind(trial, "x", trial->sample->x, kDLInt, 32, dims, 2);
+        take(trial, memory, "x", trial->sample->x, kDLInt, 32, dims, 2);
     } else {
-        float *gradient = keep(memory, room(count));
-        bind(trial, "x", trial->sample->x, kDLFloat, 32, dims, 3);
-        bind(trial, "grad/x", gradient, kDLFloat, 32, dims, 3);
+        take_floats(trial, memory, "x", trial->sample->x, dims, 3);
+        const float *gradient = take_floats(trial, memory, "grad/x", NULL, dims, 3);
         memory->tensors[memory->tensor_count++] =
             (Tensor){"x", NULL, trial->sample->input, count, gradient};
     }
     if (trial->sample->mask)
-        bind(trial, "mask", trial->sample->mask, kDLUInt, 8, dims, 2);
+        take(trial, memory, "mask", trial->sample->mask, kDLUInt, 8, dims, 2);
     if (trial->sample->lengths)
-        bind(trial, "lengths", trial->sample->lengths, kDLInt, 32, dims, 1);
+        take(trial, memory, "lengths", trial->sample->lengths, kDLInt, 32, dims, 1);
+}
+
+/// A forward and a backward pass. False: not the bits of the pass before.
+static bool run_pass(const Trial *trial, Memory *memory, bool is_first)
+{
+    bool is_same = true;
+    require(trial, rnnc_state_reset(trial->session)); // a stateful layer begins anew
+    for (int k = 0; k < memory->count; k++)
+        require(trial, rnnc_device_write(trial->session, memory->blocks[k].device,
+                                         memory->blocks[k].given, memory->blocks[k].bytes));
+    require(trial, rnnc_set_seed(trial->session, trial->sample->seed));
+    require(trial, rnnc_forward(trial->session));
+    require(trial, rnnc_backward(trial->session, NULL));
+    require(trial, rnnc_synchronize(trial->session));
+    for (int k = 0; k < memory->count; k++) {
+        const Block *block = &memory->blocks[k];
+        unsigned char *taken = calloc(block->bytes + 1, 1);
+        require(trial, rnnc_device_read(trial->session, taken, block->device, block->bytes));
+        is_same &= is_first || memcmp(taken, block->taken, block->bytes) == 0;
+        memcpy(block->taken, taken, block->bytes);
+        free(taken);
+    }
+    return is_same;
+}
+
+/// What the forward pass says, which the reference has said too.
+static void check_output(Trial *trial, const Memory *memory, int output)
+{
+    const double *right = trial->sample->y[output];
+    double norm = 0.0, apart = 0.0;
+    for (int64_t k = 0; k < output_elems(trial, output); k++) {
+        const double difference = (double)memory->y[output][k] - right[k];
+        norm += right[k] * right[k];
+        apart += difference * difference;
+    }
+    trial->count++;
+    const double error = sqrt(apart) / fmax(sqrt(norm), 1e-3);
+    if (!(error <= bound_of(trial)))
+        fail(trial, network_output_name(trial->network, output), error);
 }
 
 static void run_trial(Trial *trial)
@@ -310,38 +399,66 @@ static void run_trial(Trial *trial)
     bind_outputs(trial, &memory);
     bind_states(trial, &memory);
     bind_weights(trial, &memory);
-    require(trial, rnnc_set_seed(trial->session, trial->sample->seed));
-    require(trial, rnnc_forward(trial->session));
-    require(trial, rnnc_backward(trial->session, NULL));
+    for (int pass = 0; pass < PASSES; pass++)
+        if (!run_pass(trial, &memory, pass == 0))
+            fail(trial, "not the same bits again", NAN);
+    for (int k = 0; k < network_output_count(trial->network); k++)
+        check_output(trial, &memory, k);
     for (int k = 0; k < memory.tensor_count; k++)
         check_tensor(trial, &memory.tensors[k]);
-    for (int k = 0; k < memory.count; k++)
-        free(memory.blocks[k]);
+    release(trial, &memory);
     for (int k = 0; k < NETWORK_OUTPUTS_MAX + NETWORK_STATES_MAX; k++)
         free(trial->weights[k]);
 }
 
-/// Compiles the network for training; the file is removed once it is open.
-static rnnc_module *compiled(Arena *arena, const Network *network, const char *folder)
+typedef struct {
+    const char *build_dir, *run_dir, *device, *filter;
+    const char *folder; ///< of specs and modules
+} Options;
+
+static bool is_cuda(const Options *options)
+{
+    return strncmp(options->device, "cuda", 4) == 0;
+}
+
+/// Of the GPU suite, whose folder is that of other parts too.
+static const char *module_path(Arena *arena, const Options *options, const Network *network)
+{
+    return arena_format(arena, "%s/grad_%s.so", options->folder, network->name);
+}
+
+/// Compiles the network for training.
+static void compile(Arena *arena, const Options *options, const Network *network)
 {
     Diags *diags = diags_create(arena);
-    const char *spec = network_write(arena, diags, network, folder, "canonical");
-    const CompileOptions options = {.spec_path = spec,
-                                    .output_path = arena_format(arena, "%s/m.so", folder),
-                                    .targets = "cpu",
+    const char *spec = network_write(arena, diags, network, options->folder, "canonical");
+    const CompileOptions compile = {.spec_path = spec,
+                                    .output_path = module_path(arena, options, network),
+                                    .targets = options->build_dir ? "sm_90" : "cpu",
                                     .variants = "auto",
                                     .jobs = 2};
-    rnnc_module *module = NULL;
-    if (!spec || !network_write_weights(arena, diags, network, folder) ||
-        !compile_model(arena, diags, &options, NULL) ||
-        rnnc_module_open(options.output_path, &module) != RNNC_OK) {
-        printf("FAIL %s: does not compile: %s\n", network->name, rnnc_last_error());
+    if (!spec || !network_write_weights(arena, diags, network, options->folder) ||
+        !compile_model(arena, diags, &compile, NULL)) {
+        printf("FAIL %s: does not compile\n", network->name);
         diags_print(diags, stdout, false);
         exit(1);
     }
     unlink(spec);
-    unlink(options.output_path);
-    unlink(arena_format(arena, "%s/%s.safetensors", folder, network->name));
+    unlink(arena_format(arena, "%s/%s.safetensors", options->folder, network->name));
+}
+
+static rnnc_module *opened(Arena *arena, const Options *options, const Network *network)
+{
+    const char *path = module_path(arena, options, network);
+    rnnc_module *module = NULL;
+    if (!options->run_dir)
+        compile(arena, options, network);
+    if (rnnc_module_open(path, &module) != RNNC_OK) {
+        printf("FAIL %s: %s\n", network->name, rnnc_last_error());
+        exit(1);
+    }
+    if (!options->run_dir)
+        unlink(path);
     return module;
 }
 
@@ -353,33 +470,49 @@ static const SampleShape shapes[] = {
     {.batch = 7, .timesteps = 6, .masking = SAMPLE_LENGTHS},
 };
 
-static void run_case(Arena *arena, const Network *network, const char *folder, int totals[2])
+/// Session and checks of one shape. False: there is no such device here.
+static bool run_shape(const Options *options, const rnnc_module *module, Trial *trial)
 {
-    rnnc_module *module = compiled(arena, network, folder);
+    const SampleShape *shape = &trial->sample->shape;
+    const rnnc_session_options wanted = {.device = options->device,
+                                         .max_batch = shape->batch,
+                                         .max_timesteps = shape->timesteps + 1,
+                                         .training = 1};
+    const rnnc_status status = rnnc_session_create(module, &wanted, &trial->session);
+    if (status != RNNC_OK) {
+        printf("%s %s: %s\n", status == RNNC_UNAVAILABLE && trial->cuda ? "skipped" : "FAIL",
+               trial->network->name, rnnc_last_error());
+        if (status == RNNC_UNAVAILABLE && trial->cuda)
+            return false;
+        exit(1);
+    }
+    run_trial(trial);
+    rnnc_session_destroy(trial->session);
+    return true;
+}
+
+/// False: there is no such device here.
+static bool run_case(Arena *arena, const Options *options, const Network *network, int totals[2])
+{
+    rnnc_module *module = opened(arena, options, network);
     double worst = 0.0;
     int failures = 0, count = 0;
-    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+    bool is_there = true;
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes && is_there; k++) {
         SampleShape shape = shapes[k];
         Sample sample;
         if (shape.masking == SAMPLE_LENGTHS && network->own_mask)
             continue;
         shape.batch = network->batch ? network->batch : shape.batch;
         sample_make(network, &shape, &sample);
-        Trial trial = {
-            .network = network, .sample = &sample, .random = random_seed(network->name) + k};
-        const rnnc_session_options options = {.device = "cpu",
-                                              .max_batch = shape.batch,
-                                              .max_timesteps = shape.timesteps + 1,
-                                              .training = 1};
-        if (rnnc_session_create(module, &options, &trial.session) != RNNC_OK) {
-            printf("FAIL %s: %s\n", network->name, rnnc_last_error());
-            exit(1);
-        }
-        run_trial(&trial);
+        Trial trial = {.network = network,
+                       .sample = &sample,
+                       .cuda = is_cuda(options),
+                       .random = random_seed(network->name) + k};
+        is_there = run_shape(options, module, &trial);
         worst = fmax(worst, trial.worst);
         failures += trial.failures;
         count += trial.count;
-        rnnc_session_destroy(trial.session);
         sample_free(network, &sample);
     }
     rnnc_module_close(module);
@@ -387,38 +520,74 @@ static void run_case(Arena *arena, const Network *network, const char *folder, i
     fflush(stdout);
     totals[0] += failures;
     totals[1] += count;
+    return is_there;
 }
 
 /// Small networks tell as much as large ones here, and float32 is all that the CPU has.
-static bool is_wanted(const Network *network, const char *filter)
+static bool is_wanted(const Options *options, const Network *network)
 {
+    const bool is_carried = options->build_dir || options->run_dir;
     int64_t widest = 0;
     for (int l = 0; l < network->layer_count; l++)
         for (int d = 0; d < network->layers[l].direction_count; d++)
             widest = network->layers[l].cells[d].units > widest ? network->layers[l].cells[d].units
                                                                 : widest;
-    return strcmp(network->precision, "float32") == 0 && widest <= 24 &&
-           (!filter || strstr(network->name, filter));
+    return (is_carried || strcmp(network->precision, "float32") == 0) && widest <= 24 &&
+           (!options->filter || strstr(network->name, options->filter));
+}
+
+static bool read_options(int count, char **arguments, Options *out)
+{
+    *out = (Options){.device = "cpu"};
+    for (int k = 1; k + 1 < count; k += 2) {
+        const char *name = arguments[k], *value = arguments[k + 1];
+        if (strcmp(name, "--filter") == 0)
+            out->filter = value;
+        else if (strcmp(name, "--build") == 0)
+            out->build_dir = value;
+        else if (strcmp(name, "--run") == 0)
+            out->run_dir = value;
+        else if (strcmp(name, "--device") == 0)
+            out->device = value;
+        else
+            return false;
+    }
+    return count % 2 == 1 && !(out->build_dir && out->run_dir) && (!is_cuda(out) || out->run_dir);
 }
 
 int main(int argc, char **argv)
 {
-    char folder[] = "/tmp/gradients.XXXXXX";
-    const char *filter = argc == 3 && strcmp(argv[1], "--filter") == 0 ? argv[2] : NULL;
+    char temporary[] = "/tmp/gradients.XXXXXX";
     int totals[2] = {0};
+    bool is_there = true;
+    Options options;
+    if (!read_options(argc, argv, &options)) {
+        fprintf(stderr, "usage: gradients [--filter TEXT] [--build DIR | --run DIR --device D]\n");
+        return 2;
+    }
+    options.folder = options.build_dir ? options.build_dir
+                     : options.run_dir ? options.run_dir
+                                       : mkdtemp(temporary);
+    if (!options.folder || (options.build_dir && mkdir(options.folder, 0777) && errno != EEXIST))
+        return 3;
     Arena *arena = arena_create();
-    Cases cases = cases_make(arena, CASES_QUICK);
-    if (!mkdtemp(folder))
-        return 1;
-    for (int k = 0; k < cases.count; k++) {
+    const bool is_carried = options.build_dir || options.run_dir;
+    Cases cases = cases_make(arena, is_carried ? CASES_GPU : CASES_QUICK);
+    for (int k = 0; k < cases.count && is_there; k++) {
         Network *network = &cases.items[k].network;
-        if (!is_wanted(network, filter))
+        if (!is_wanted(&options, network))
             continue;
         network_train(network);
-        run_case(arena, network, folder, totals);
+        if (options.build_dir)
+            compile(arena, &options, network), totals[1]++;
+        else
+            is_there = run_case(arena, &options, network, totals);
     }
-    rmdir(folder);
+    if (options.folder == temporary)
+        rmdir(options.folder);
     arena_destroy(arena);
-    printf("%d of %d gradients failed\n", totals[0], totals[1]);
+    if (!is_there)
+        return EXIT_SKIPPED;
+    printf("%d passed, %d failed, 0 skipped\n", totals[1] - totals[0], totals[0]);
     return totals[0] || totals[1] == 0;
 }

@@ -158,6 +158,7 @@ typedef enum rnnc_variant_kind {
     RNNC_VARIANT_PERSISTENT_GRID,
     RNNC_VARIANT_LOOP,
     RNNC_VARIANT_CPU,
+    RNNC_VARIANT_TRAIN_STEPWISE,
     RNNC_VARIANT_COUNT
 } rnnc_variant_kind;
 

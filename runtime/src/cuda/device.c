@@ -7,21 +7,20 @@
  *     session's stream   ... layer n | fork ---- layer n + 1 ---- join | layer n + 3 ...
  *     second stream                    `-------- layer n + 2 -----'
  *
- * A stack of layers may run as a wavefront (wavefront.h). Knows no variant by its inside; masks and
- * dropout are sequence.h's. */
+ * in modules for inference. A stack of layers may run as a wavefront (wavefront.h). Knows no
+ * variant by its inside; masks and dropout are sequence.h's, backward passes training.h's. */
 #include "../device.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../layer.h"
 #include "../memory.h"
+#include "context.h"
 #include "generator.h"
 #include "image.h"
-#include "sequence.h"
 #include "timing.h"
-#include "variant.h"
+#include "training.h"
 #include "wavefront.h"
 
 /// A variant made ready for a layer.
@@ -42,95 +41,30 @@ typedef struct {
 struct rnnc_device {
     rnnc_device_options options;
     const rnnc_cuda_driver *cuda;
-    CUdevice handle;
-    CUcontext context;
-    CUstream stream, second; ///< second NULL: no layer runs beside another
-    CUevent fork, join;
-    bool owns_stream;
+    rnnc_cuda_context gpu;
     rnnc_cuda_wavefront *wavefront; ///< NULL: no layers run as one
-    int arch, sm_count;
     long long held_before;
-    char name[192];
     CUmodule *images; ///< of the module; NULL until a layer needs it
     DeviceLayer *layers;
     rnnc_cuda_sequence *sequence;
     rnnc_cuda_generator *generator; ///< NULL until a text is asked for
     bool has_stale_generator;       ///< weights were set since it took them
+    rnnc_cuda_training training;    ///< of modules that train
 };
 
 static rnnc_status fail(rnnc_device *device, CUresult result, const char *doing)
 {
-    const char *words = NULL;
-    device->cuda->cuGetErrorString(result, &words);
-    rnnc_status status = result == 2 ? RNNC_OUT_OF_MEMORY : RNNC_DEVICE_ERROR;
-    return rnnc_error_set(device->options.error, status, "CUDA, %s: %s", doing,
-                          words ? words : "unknown error");
+    return rnnc_cuda_context_check(&device->gpu, result, doing);
 }
 
 static void enter(const rnnc_device *device)
 {
-    device->cuda->cuCtxPushCurrent(device->context);
+    rnnc_cuda_context_enter(&device->gpu);
 }
 
 static void leave(const rnnc_device *device)
 {
-    CUcontext unused;
-    device->cuda->cuCtxPopCurrent(&unused);
-}
-
-/// The context of GPU `ordinal`, its architecture and name, and a stream.
-static rnnc_status open_context(rnnc_device *device)
-{
-    const rnnc_cuda_driver *cuda = device->cuda;
-    const int ordinal = device->options.ordinal;
-    int count = 0, major = 0, minor = 0;
-    cuda->cuDeviceGetCount(&count);
-    if (ordinal >= count)
-        return rnnc_error_set(device->options.error, RNNC_UNAVAILABLE,
-                              "there is no GPU %d here, %d in all", ordinal, count);
-    CUresult result = cuda->cuDeviceGet(&device->handle, ordinal);
-    if (!result)
-        result = cuda->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-                                            device->handle);
-    if (!result)
-        result = cuda->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-                                            device->handle);
-    if (!result)
-        result = cuda->cuDeviceGetAttribute(
-            &device->sm_count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device->handle);
-    if (!result)
-        result = cuda->cuDevicePrimaryCtxRetain(&device->context, device->handle);
-    if (result)
-        return fail(device, result, "opening the GPU");
-    char chip[128] = "";
-    cuda->cuDeviceGetName(chip, sizeof chip, device->handle);
-    device->arch = 10 * major + minor;
-    snprintf(device->name, sizeof device->name, "cuda:%d (%s)", ordinal, chip);
-    enter(device);
-    device->stream = device->options.stream;
-    if (!device->stream) {
-        result = cuda->cuStreamCreate(&device->stream, CU_STREAM_NON_BLOCKING);
-        device->owns_stream = !result;
-    }
-    leave(device);
-    return result ? fail(device, result, "making a stream") : RNNC_OK;
-}
-
-/// The second stream and its events, where layers run side by side.
-static rnnc_status open_second(rnnc_device *device)
-{
-    const rnnc_module_desc *module = device->options.module;
-    bool is_needed = false;
-    for (int i = 0; i < module->layer_count; i++)
-        is_needed |= module->layers[i].beside != 0;
-    if (!is_needed)
-        return RNNC_OK;
-    CUresult result = device->cuda->cuStreamCreate(&device->second, CU_STREAM_NON_BLOCKING);
-    if (!result)
-        result = device->cuda->cuEventCreate(&device->fork, CU_EVENT_DISABLE_TIMING);
-    if (!result)
-        result = device->cuda->cuEventCreate(&device->join, CU_EVENT_DISABLE_TIMING);
-    return result ? fail(device, result, "making a second stream") : RNNC_OK;
+    rnnc_cuda_context_leave(&device->gpu);
 }
 
 static rnnc_status load_image(rnnc_device *device, int index, CUmodule *out)
@@ -140,8 +74,8 @@ static rnnc_status load_image(rnnc_device *device, int index, CUmodule *out)
         return RNNC_OK;
     if (!device->images[index]) {
         rnnc_status status =
-            rnnc_cuda_load_image(device->cuda, &device->options.module->images[index], device->arch,
-                                 device->options.error, &device->images[index]);
+            rnnc_cuda_load_image(device->cuda, &device->options.module->images[index],
+                                 device->gpu.arch, device->options.error, &device->images[index]);
         if (status)
             return status;
     }
@@ -149,17 +83,27 @@ static rnnc_status load_image(rnnc_device *device, int index, CUmodule *out)
     return RNNC_OK;
 }
 
-/// The masks, merges and draws of the module.
+/// The masks, merges and draws of the module, and what training takes.
 static rnnc_status open_sequence(rnnc_device *device)
 {
     rnnc_cuda_sequence_options options = {.cuda = device->cuda,
-                                          .stream = device->stream,
+                                          .stream = device->gpu.stream,
                                           .module = device->options.module,
                                           .max_batch = device->options.max_batch,
                                           .max_timesteps = device->options.max_timesteps,
+                                          .training = device->options.training,
                                           .error = device->options.error};
     rnnc_status status = load_image(device, device->options.module->sequence_image, &options.image);
-    return status == RNNC_OK ? rnnc_cuda_sequence_open(&options, &device->sequence) : status;
+    if (status == RNNC_OK)
+        status = rnnc_cuda_sequence_open(&options, &device->sequence);
+    if (status != RNNC_OK || !options.image || !rnnc_module_training(device->options.module))
+        return status;
+    const rnnc_cuda_training_options training = {.cuda = device->cuda,
+                                                 .stream = device->gpu.stream,
+                                                 .image = options.image,
+                                                 .device = &device->options,
+                                                 .sequence = device->sequence};
+    return rnnc_cuda_training_open(&training, &device->training);
 }
 
 /// What stands behind the colon of a forced variant ("cudnn:standard"), or NULL.
@@ -180,17 +124,20 @@ static rnnc_status prepare(rnnc_device *device, int index, const rnnc_cuda_varia
                            const rnnc_variant_desc *variant, const char *detail, Prepared *to)
 {
     const rnnc_layer_desc *layer = &device->options.module->layers[index];
-    rnnc_cuda_layer_options options = {.cuda = device->cuda,
-                                       .stream = layer->beside ? device->second : device->stream,
-                                       .module = device->options.module,
-                                       .layer = layer,
-                                       .variant = variant,
-                                       .detail = detail,
-                                       .fault = rnnc_cuda_sequence_record(device->sequence),
-                                       .max_batch = device->options.max_batch,
-                                       .max_timesteps =
-                                           layer->sequence_in ? device->options.max_timesteps : 1,
-                                       .error = device->options.error};
+    rnnc_cuda_layer_options options = {
+        .cuda = device->cuda,
+        .stream = layer->beside && device->gpu.second ? device->gpu.second : device->gpu.stream,
+        .module = device->options.module,
+        .layer = layer,
+        .variant = variant,
+        .detail = detail,
+        .fault = rnnc_cuda_sequence_record(device->sequence),
+        .max_batch = device->options.max_batch,
+        .max_timesteps = layer->sequence_in ? device->options.max_timesteps : 1,
+        .training = device->options.training,
+        .moves = device->training.moves,
+        .blas = device->training.blas,
+        .error = device->options.error};
     rnnc_status status = load_image(device, layer->layer_image, &options.layer_image);
     if (status == RNNC_OK && variant)
         status = load_image(device, variant->image, &options.image);
@@ -277,7 +224,10 @@ static rnnc_status prepare_layers(rnnc_device *device)
         else if (is_of_sequence(&module->layers[i]))
             plain->name = "pointwise";
         else
-            status = prepare(device, i, &rnnc_cuda_pointwise, NULL, NULL, plain);
+            status = prepare(device, i,
+                             device->options.training ? &rnnc_cuda_train_pointwise
+                                                      : &rnnc_cuda_pointwise,
+                             NULL, NULL, plain);
     }
     return status;
 }
@@ -318,30 +268,20 @@ static void close_device(rnnc_device *device)
     if (!device)
         return;
     const rnnc_module_desc *module = device->options.module;
-    if (device->context) {
+    if (device->gpu.context) {
         enter(device);
-        if (device->stream)
-            device->cuda->cuStreamSynchronize(device->stream);
-        if (device->second)
-            device->cuda->cuStreamSynchronize(device->second);
+        rnnc_cuda_context_finish(&device->gpu);
         for (int i = 0; device->layers && i < module->layer_count; i++)
             destroy_layer(&device->layers[i]);
         rnnc_cuda_generator_close(device->generator);
+        rnnc_cuda_training_close(&device->training);
         rnnc_cuda_sequence_close(device->sequence);
         rnnc_cuda_wavefront_close(device->wavefront);
         for (int i = 0; device->images && i < module->image_count; i++)
             if (device->images[i])
                 device->cuda->cuModuleUnload(device->images[i]);
-        if (device->fork)
-            device->cuda->cuEventDestroy(device->fork);
-        if (device->join)
-            device->cuda->cuEventDestroy(device->join);
-        if (device->second)
-            device->cuda->cuStreamDestroy(device->second);
-        if (device->owns_stream)
-            device->cuda->cuStreamDestroy(device->stream);
         leave(device);
-        device->cuda->cuDevicePrimaryCtxRelease(device->handle);
+        rnnc_cuda_context_close(&device->gpu);
     }
     rnnc_memory_free(device->images);
     rnnc_memory_free(device->layers);
@@ -367,13 +307,11 @@ static rnnc_status open_device(const rnnc_device_options *options, rnnc_device *
         rnnc_memory_alloc((size_t)(options->module->layer_count + 1) * sizeof *device->layers);
     rnnc_status status =
         device->images && device->layers
-            ? open_context(device)
+            ? rnnc_cuda_context_open(cuda, options, &device->gpu)
             : rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for the device");
     if (status == RNNC_OK) {
         enter(device);
-        status = open_second(device);
-        if (status == RNNC_OK)
-            status = rnnc_cuda_wavefront_open(cuda, options, device->stream, &device->wavefront);
+        status = rnnc_cuda_wavefront_open(cuda, options, device->gpu.stream, &device->wavefront);
         if (status == RNNC_OK)
             status = open_sequence(device);
         if (status == RNNC_OK)
@@ -389,7 +327,7 @@ static rnnc_status open_device(const rnnc_device_options *options, rnnc_device *
 
 static const char *name(const rnnc_device *device)
 {
-    return device->name;
+    return device->gpu.name;
 }
 
 static rnnc_status set_weights(rnnc_device *device, int layer,
@@ -397,6 +335,8 @@ static rnnc_status set_weights(rnnc_device *device, int layer,
 {
     DeviceLayer *of = &device->layers[layer];
     rnnc_status status = RNNC_OK;
+    if (device->options.training) // load_weights comes before every run
+        return status;
     memcpy(of->weights, weights, sizeof of->weights);
     of->has_weights = true;
     device->has_stale_generator = true;
@@ -407,6 +347,13 @@ static rnnc_status set_weights(rnnc_device *device, int layer,
         status = of->masked.row->set_weights(of->masked.state, weights);
     leave(device);
     return status;
+}
+
+static rnnc_status load_weights(rnnc_device *device, int layer,
+                                const float *const weights[RNNC_WEIGHT_COUNT])
+{
+    const Prepared *of = &device->layers[layer].plain;
+    return of->row ? of->row->load_weights(of->state, weights) : RNNC_OK;
 }
 
 static const char *variant(const rnnc_device *device, int layer, const char **out_reason)
@@ -422,6 +369,8 @@ static rnnc_status set_masking(rnnc_device *device, rnnc_masking masking)
     const rnnc_module_desc *module = device->options.module;
     enter(device);
     rnnc_status status = rnnc_cuda_sequence_set_masking(device->sequence, masking);
+    if (status == RNNC_OK)
+        status = rnnc_cuda_training_set_masking(&device->training, masking);
     for (int i = 0; i < module->layer_count && status == RNNC_OK; i++)
         if (module->layers[i].kind == RNNC_LAYER_CELL && !device->layers[i].plain.row->masks &&
             rnnc_cuda_sequence_is_masked(module, i, masking))
@@ -456,25 +405,16 @@ static rnnc_status run_layer(rnnc_device *device, rnnc_layer_call *call, CUstrea
     return status;
 }
 
-/// Work on `to` from here on comes after what `from` has been given so far.
-static rnnc_status order_streams(rnnc_device *device, CUevent event, CUstream from, CUstream to)
-{
-    CUresult result = device->cuda->cuEventRecord(event, from);
-    if (!result)
-        result = device->cuda->cuStreamWaitEvent(to, event, 0);
-    return result ? fail(device, result, "ordering two streams") : RNNC_OK;
-}
-
 /// The streams are joined after a failure too, so that a capture of the session's stays whole.
 static rnnc_status run_side_by_side(rnnc_device *device, rnnc_layer_call calls[2])
 {
-    rnnc_status status = order_streams(device, device->fork, device->stream, device->second);
+    rnnc_status status = rnnc_cuda_context_fork(&device->gpu);
     if (status != RNNC_OK)
         return status;
-    status = run_layer(device, &calls[0], device->stream);
+    status = run_layer(device, &calls[0], device->gpu.stream);
     if (status == RNNC_OK)
-        status = run_layer(device, &calls[1], device->second);
-    rnnc_status joined = order_streams(device, device->join, device->second, device->stream);
+        status = run_layer(device, &calls[1], device->gpu.second);
+    rnnc_status joined = rnnc_cuda_context_join(&device->gpu);
     return status == RNNC_OK ? joined : status;
 }
 
@@ -513,14 +453,15 @@ static rnnc_status run_stack(rnnc_device *device, rnnc_layer_call *calls, int co
             status = rnnc_cuda_wavefront_run(device->wavefront, device->options.module, calls + i,
                                              some, chunk, run_part, device);
         for (int k = i; k < i + some && status == RNNC_OK && !chunk; k++)
-            status = run_layer(device, &calls[k], device->stream);
+            status = run_layer(device, &calls[k], device->gpu.stream);
     }
     return status;
 }
 
 static rnnc_status run_layers(rnnc_device *device, rnnc_layer_call *calls, int count)
 {
-    const bool is_pair = count == 2 && device->options.module->layers[calls[1].layer].beside;
+    const bool is_pair =
+        count == 2 && device->gpu.second && device->options.module->layers[calls[1].layer].beside;
     enter(device);
     rnnc_status status =
         is_pair ? run_side_by_side(device, calls) : run_stack(device, calls, count);
@@ -534,12 +475,15 @@ static rnnc_status open_generator(rnnc_device *device)
 {
     const rnnc_generator_desc *desc = rnnc_module_generator(device->options.module);
     rnnc_cuda_generator_options options = {.cuda = device->cuda,
-                                           .stream = device->stream,
+                                           .stream = device->gpu.stream,
                                            .module = device->options.module,
                                            .desc = desc,
                                            .fault = rnnc_cuda_sequence_record(device->sequence),
                                            .max_rows = device->options.max_batch,
                                            .error = device->options.error};
+    if (device->options.training)
+        return rnnc_error_set(device->options.error, RNNC_UNAVAILABLE,
+                              "the weights of a session for training change with every step");
     if (!desc || desc->refusal || desc->image < 0)
         return rnnc_error_set(device->options.error, RNNC_UNAVAILABLE, "%s",
                               desc && desc->refusal ? desc->refusal
@@ -571,12 +515,43 @@ static rnnc_status generate(rnnc_device *device, const rnnc_device_generation *g
     return rnnc_cuda_sequence_fault(device->sequence);
 }
 
+static rnnc_status begin_backward(rnnc_device *device, bool find_nan)
+{
+    device->training.finds_nan = find_nan;
+    return RNNC_OK;
+}
+
+/// Side by side in their order; a stack from its last layer to the first.
+static rnnc_status backward_layers(rnnc_device *device, rnnc_backward_call *calls, int count)
+{
+    const bool is_pair =
+        count == 2 && device->options.module->layers[calls[1].forward.layer].beside;
+    rnnc_status status = RNNC_OK;
+    enter(device);
+    for (int i = 0; i < count && status == RNNC_OK; i++) {
+        const rnnc_backward_call *call = &calls[is_pair ? i : count - 1 - i];
+        const Prepared *of = &device->layers[call->forward.layer].plain;
+        status = rnnc_cuda_training_backward(&device->training, of->row, of->state, call);
+    }
+    leave(device);
+    return status;
+}
+
+static rnnc_status cross_entropy(rnnc_device *device, const rnnc_loss_call *call)
+{
+    enter(device);
+    rnnc_status status = rnnc_cuda_cross_entropy_run(&device->training.loss, call);
+    leave(device);
+    return status;
+}
+
 static rnnc_status fill(rnnc_device *device, float *to, float value, size_t count)
 {
     unsigned bits;
     memcpy(&bits, &value, sizeof bits);
     enter(device);
-    CUresult result = device->cuda->cuMemsetD32Async((CUdeviceptr)to, bits, count, device->stream);
+    CUresult result =
+        device->cuda->cuMemsetD32Async((CUdeviceptr)to, bits, count, device->gpu.stream);
     leave(device);
     return result ? fail(device, result, "filling memory") : RNNC_OK;
 }
@@ -604,7 +579,7 @@ static rnnc_status write_memory(rnnc_device *device, void *to, const void *from,
 {
     enter(device);
     CUresult result =
-        bytes ? rnnc_cuda_write(device->cuda, device->stream, (CUdeviceptr)to, from, bytes) : 0;
+        bytes ? rnnc_cuda_write(device->cuda, device->gpu.stream, (CUdeviceptr)to, from, bytes) : 0;
     leave(device);
     return result ? fail(device, result, "writing memory") : RNNC_OK;
 }
@@ -612,7 +587,7 @@ static rnnc_status write_memory(rnnc_device *device, void *to, const void *from,
 static rnnc_status read_memory(rnnc_device *device, void *to, const void *from, size_t bytes)
 {
     enter(device);
-    CUresult result = device->cuda->cuStreamSynchronize(device->stream);
+    CUresult result = device->cuda->cuStreamSynchronize(device->gpu.stream);
     if (!result && bytes)
         result = device->cuda->cuMemcpyDtoH(to, (CUdeviceptr)from, bytes);
     leave(device);
@@ -622,7 +597,7 @@ static rnnc_status read_memory(rnnc_device *device, void *to, const void *from, 
 static rnnc_status synchronize(rnnc_device *device)
 {
     enter(device);
-    CUresult result = device->cuda->cuStreamSynchronize(device->stream);
+    CUresult result = device->cuda->cuStreamSynchronize(device->gpu.stream);
     leave(device);
     return result ? fail(device, result, "running") : rnnc_cuda_sequence_fault(device->sequence);
 }
@@ -631,7 +606,7 @@ static rnnc_status time_runs(rnnc_device *device, const rnnc_timing *timing,
                              rnnc_status (*run)(void *context), void *context, double *out_us)
 {
     enter(device);
-    rnnc_status status = rnnc_cuda_time(device->cuda, device->stream, timing, run, context,
+    rnnc_status status = rnnc_cuda_time(device->cuda, device->gpu.stream, timing, run, context,
                                         device->options.error, out_us);
     leave(device);
     return status;
@@ -649,11 +624,15 @@ const rnnc_device_ops *rnnc_cuda_ops(void)
         .close = close_device,
         .name = name,
         .set_weights = set_weights,
+        .load_weights = load_weights,
         .variant = variant,
         .set_masking = set_masking,
         .begin_run = begin_run,
         .run_layers = run_layers,
         .generate = generate,
+        .begin_backward = begin_backward,
+        .backward_layers = backward_layers,
+        .cross_entropy = cross_entropy,
         .fill = fill,
         .alloc = allocate,
         .free = release,

@@ -8,7 +8,7 @@
 #include "prim/philox.h"
 
 enum { THREADS = 256, BLOCKS_MAX = 4096, WARP = 32, OUT_OF_MEMORY = 2 };
-enum { FAULT_NONE, FAULT_LENGTHS, FAULT_MASK, FAULT_TOKEN };
+enum { FAULT_NONE, FAULT_LENGTHS, FAULT_MASK, FAULT_TOKEN, FAULT_NOT_FINITE = 5, FAULT_TARGET };
 
 /// The kernels of templates/cuda/sequence.cu.
 typedef enum {
@@ -60,12 +60,16 @@ struct rnnc_cuda_sequence {
     CUfunction kernels[KERNEL_COUNT];
     CUdeviceptr mask;              ///< [B, T] bytes
     CUdeviceptr order[2], rows[2]; ///< by layer->reversed; 0: no such layer
-    CUdeviceptr *scales;           ///< by layer: recurrent dropout's; 0: none
-    volatile Fault *fault;         ///< pinned; the kernels write it
+    /// A run for training keeps the orders of before a layer that masks: `versions` of them one
+    /// after the other. `version` is that of now, `taken` by layer that which it ran by; -1: none.
+    int versions, version, *taken;
+    CUdeviceptr *scales;   ///< by layer: recurrent dropout's; 0: none
+    volatile Fault *fault; ///< pinned; the kernels write it
     CUdeviceptr device_fault;
     rnnc_run_inputs run;
     bool is_masked;    ///< this run's layers, from where it has come to
     bool masks_itself; ///< a layer of the module does
+    bool drops;        ///< dropout draws in this run
 };
 
 static rnnc_status check(const rnnc_cuda_sequence *sequence, CUresult result, const char *doing)
@@ -160,15 +164,24 @@ rnnc_status rnnc_cuda_sequence_open(const rnnc_cuda_sequence_options *options,
 {
     *out_sequence = NULL;
     rnnc_cuda_sequence *sequence = rnnc_memory_alloc(sizeof *sequence);
-    if (sequence)
-        sequence->scales = rnnc_memory_alloc((size_t)(options->module->layer_count + 1) *
-                                             sizeof *sequence->scales);
-    if (!sequence || !sequence->scales) {
+    const size_t layers = (size_t)options->module->layer_count + 1;
+    if (sequence) {
+        sequence->scales = rnnc_memory_alloc(layers * sizeof *sequence->scales);
+        sequence->taken = rnnc_memory_alloc(layers * sizeof *sequence->taken);
+    }
+    if (!sequence || !sequence->scales || !sequence->taken) {
+        if (sequence) {
+            rnnc_memory_free(sequence->scales);
+            rnnc_memory_free(sequence->taken);
+        }
         rnnc_memory_free(sequence);
         return rnnc_error_set(options->error, RNNC_OUT_OF_MEMORY, "no memory for the device");
     }
     sequence->options = *options;
     sequence->masks_itself = rnnc_module_self_masking(options->module) != NULL;
+    sequence->versions = 1;
+    for (int32_t i = 0; i < options->module->layer_count && options->training; i++)
+        sequence->versions += rnnc_layer_masks(&options->module->layers[i]);
     rnnc_status status = RNNC_OK;
     for (int i = 0; options->image && i < KERNEL_COUNT && status == RNNC_OK; i++)
         if (is_needed(options->module, i))
@@ -203,6 +216,7 @@ void rnnc_cuda_sequence_close(rnnc_cuda_sequence *sequence)
     if (sequence->fault)
         cuda->cuMemFreeHost((void *)sequence->fault);
     rnnc_memory_free(sequence->scales);
+    rnnc_memory_free(sequence->taken);
     rnnc_memory_free(sequence);
 }
 
@@ -218,11 +232,25 @@ rnnc_status rnnc_cuda_sequence_set_masking(rnnc_cuda_sequence *sequence, rnnc_ma
         const int reversed = module->layers[i].reversed != 0;
         if (module->layers[i].kind != RNNC_LAYER_CELL)
             continue;
-        status = allocate(sequence, steps * (int64_t)sizeof(int32_t), &sequence->order[reversed]);
+        status = allocate(sequence, sequence->versions * steps * (int64_t)sizeof(int32_t),
+                          &sequence->order[reversed]);
         if (status == RNNC_OK)
-            status = allocate(sequence, B * (int64_t)sizeof(rnnc_row), &sequence->rows[reversed]);
+            status = allocate(sequence, sequence->versions * B * (int64_t)sizeof(rnnc_row),
+                              &sequence->rows[reversed]);
     }
     return status;
+}
+
+/// A version of the orders of one direction, of its rows.
+static CUdeviceptr order_at(const rnnc_cuda_sequence *sequence, int reversed, int version)
+{
+    const int64_t steps = sequence->options.max_batch * sequence->options.max_timesteps;
+    return sequence->order[reversed] + (CUdeviceptr)(version * steps * (int64_t)sizeof(int32_t));
+}
+static CUdeviceptr rows_at(const rnnc_cuda_sequence *sequence, int reversed, int version)
+{
+    return sequence->rows[reversed] +
+           (CUdeviceptr)(version * sequence->options.max_batch * (int64_t)sizeof(rnnc_row));
 }
 
 /// Order and rows of both directions, from the mask as it stands or from the lengths.
@@ -232,15 +260,12 @@ static rnnc_status make_orders(rnnc_cuda_sequence *sequence)
     const int32_t *lengths = sequence->run.lengths;
     long long B = sequence->run.batch, T = sequence->run.timesteps;
     rnnc_status status = RNNC_OK;
+    sequence->version += sequence->version + 1 < sequence->versions;
     for (int reversed = 0; reversed < 2 && status == RNNC_OK; reversed++) {
-        void *arguments[] = {&mask,
-                             &lengths,
-                             &reversed,
-                             &sequence->order[reversed],
-                             &sequence->rows[reversed],
-                             &B,
-                             &T,
-                             &sequence->device_fault};
+        CUdeviceptr order = order_at(sequence, reversed, sequence->version);
+        CUdeviceptr rows = rows_at(sequence, reversed, sequence->version);
+        void *arguments[] = {&mask, &lengths, &reversed, &order,
+                             &rows, &B,       &T,        &sequence->device_fault};
         if (sequence->order[reversed])
             status = start(sequence, sequence->options.stream, ORDER, B * WARP, arguments);
     }
@@ -251,7 +276,10 @@ rnnc_status rnnc_cuda_sequence_begin(rnnc_cuda_sequence *sequence, const rnnc_ru
 {
     const rnnc_cuda_sequence_options *options = &sequence->options;
     long long B = inputs->batch, T = inputs->timesteps;
+    const rnnc_training_desc *training = rnnc_module_training(options->module);
     sequence->run = *inputs;
+    sequence->version = -1;
+    sequence->drops = inputs->saves || !training || training->drops_at_inference;
     sequence->is_masked = inputs->mask || inputs->lengths;
     if (B == 0 || T == 0)
         return RNNC_OK;
@@ -294,31 +322,46 @@ static rnnc_status check_tokens(rnnc_cuda_sequence *sequence, const rnnc_layer_c
     return make_orders(sequence);
 }
 
+void rnnc_cuda_sequence_again(const rnnc_cuda_sequence *sequence, rnnc_layer_call *call)
+{
+    const rnnc_layer_desc *layer = &sequence->options.module->layers[call->layer];
+    const int reversed = layer->reversed != 0, version = sequence->taken[call->layer];
+    const bool is_ordered = layer->kind == RNNC_LAYER_CELL && version >= 0;
+    call->order = is_ordered ? (const int32_t *)order_at(sequence, reversed, version) : NULL;
+    call->rows = is_ordered ? (const rnnc_row *)rows_at(sequence, reversed, version) : NULL;
+    call->recurrent_scale = (const float *)sequence->scales[call->layer];
+    call->seed = sequence->run.seed;
+}
+
+bool rnnc_cuda_sequence_repeats(const rnnc_cuda_sequence *sequence, const rnnc_layer_call *call)
+{
+    return call->order && !sequence->run.lengths;
+}
+
 rnnc_status rnnc_cuda_sequence_before(rnnc_cuda_sequence *sequence, rnnc_layer_call *call,
                                       CUstream stream)
 {
     const rnnc_layer_desc *layer = &sequence->options.module->layers[call->layer];
-    const int reversed = layer->reversed != 0;
     call->order = NULL;
     call->rows = NULL;
     call->recurrent_scale = NULL;
+    call->saves = sequence->run.saves;
+    call->seed = sequence->run.seed;
     if (!sequence->options.image)
         return RNNC_OK;
     if (layer->kind == RNNC_LAYER_EMBEDDING)
         return check_tokens(sequence, call, stream);
     if (layer->kind != RNNC_LAYER_CELL)
         return RNNC_OK;
-    if (sequence->is_masked && layer->sequence_in) {
-        call->order = (const int32_t *)sequence->order[reversed];
-        call->rows = (const rnnc_row *)sequence->rows[reversed];
-    }
+    sequence->taken[call->layer] =
+        sequence->is_masked && layer->sequence_in ? sequence->version : -1;
+    rnnc_cuda_sequence_again(sequence, call);
     if (!sequence->scales[call->layer])
         return RNNC_OK;
     rnn_dropout draw = rnn_dropout_make(sequence->run.seed, 2 * (unsigned)layer->dropout_index + 1,
-                                        layer->recurrent_dropout);
+                                        sequence->drops ? layer->recurrent_dropout : 0.0f);
     long long B = call->batch, width = rnnc_layer_recurrent_size(layer);
     void *arguments[] = {&sequence->scales[call->layer], &draw, &B, &width};
-    call->recurrent_scale = (const float *)sequence->scales[call->layer];
     return start(sequence, stream, DRAW, B * width, arguments);
 }
 
@@ -392,8 +435,8 @@ rnnc_status rnnc_cuda_sequence_run(rnnc_cuda_sequence *sequence, const rnnc_laye
     if (layer->kind == RNNC_LAYER_MASKING)
         return run_masking(sequence, call);
     if (layer->kind == RNNC_LAYER_DROPOUT) {
-        rnn_dropout draw =
-            rnn_dropout_make(sequence->run.seed, 2 * (unsigned)layer->dropout_index, layer->rate);
+        rnn_dropout draw = rnn_dropout_make(sequence->run.seed, 2 * (unsigned)layer->dropout_index,
+                                            sequence->drops ? layer->rate : 0.0f);
         int per_sequence = layer->per_sequence != 0;
         void *arguments[] = {&x, &y, &draw, &per_sequence, &B, &T, &width};
         return start(sequence, stream, DROP, B * T * width, arguments);
@@ -431,6 +474,17 @@ rnnc_status rnnc_cuda_sequence_fault(rnnc_cuda_sequence *sequence)
                               "its outputs are not right. Take another variant (stepwise needs no "
                               "CTAs at once)",
                               module->layers[fault.value].name);
+    if (fault.kind == FAULT_NOT_FINITE)
+        return rnnc_error_set(
+            error, RNNC_NOT_FINITE,
+            "layer '%s': at step %d of row %d a gradient is infinite or no number",
+            module->layers[fault.value].name, fault.step, fault.row);
+    if (fault.kind == FAULT_TARGET)
+        return rnnc_error_set(
+            error, RNNC_INVALID_ARGUMENT,
+            "targets: %d of row %d, step %d is outside of the classes, and not -1, "
+            "which leaves a step out",
+            fault.value, fault.row, fault.step);
     int32_t embedding = 0;
     while (embedding + 1 < module->layer_count &&
            module->layers[embedding].kind != RNNC_LAYER_EMBEDDING)

@@ -20,6 +20,7 @@ typedef struct {
     const rnnc_module_desc *module;
     CUmodule image; /* NULL: the module needs nothing of this but the record of faults */
     int64_t max_batch, max_timesteps;
+    bool training; /* the orders that layers ran by are kept */
     rnnc_error *error;
 } rnnc_cuda_sequence_options;
 
@@ -45,6 +46,10 @@ rnnc_status rnnc_cuda_sequence_begin(rnnc_cuda_sequence *sequence, const rnnc_ru
  * tokens, and masks by them. On `stream`. */
 rnnc_status rnnc_cuda_sequence_before(rnnc_cuda_sequence *sequence, rnnc_layer_call *call,
                                       CUstream stream);
+/* Before the backward pass of a layer: the same as it was in its last run. */
+void rnnc_cuda_sequence_again(const rnnc_cuda_sequence *sequence, rnnc_layer_call *call);
+/* Whether masked steps of that run repeat outputs: it had a mask, not lengths. */
+bool rnnc_cuda_sequence_repeats(const rnnc_cuda_sequence *sequence, const rnnc_layer_call *call);
 /* After a cell layer: its outputs that no step has written. On `stream`. */
 rnnc_status rnnc_cuda_sequence_after(rnnc_cuda_sequence *sequence, const rnnc_layer_call *call,
                                      CUstream stream);
@@ -62,7 +67,8 @@ CUdeviceptr rnnc_cuda_sequence_record(const rnnc_cuda_sequence *sequence);
 enum { RNNC_CUDA_FAULT_STUCK = 4 };
 
 /* Words for the first fault since the last call, once the stream has been waited for:
- * RNNC_INVALID_ARGUMENT for the caller's values, RNNC_DEVICE_ERROR for a wait that has run out.
+ * RNNC_INVALID_ARGUMENT for the caller's values, RNNC_NOT_FINITE for a gradient, RNNC_DEVICE_ERROR
+ * for a wait that has run out.
  * RNNC_OK where there is none. */
 rnnc_status rnnc_cuda_sequence_fault(rnnc_cuda_sequence *sequence);
 

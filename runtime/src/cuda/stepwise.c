@@ -4,18 +4,17 @@
  *     for s, for phase p: rnn_step<p>, product and pointwise part (templates/cuda/stepwise.cu);
  *                         rnn_norm<p> after it in a phase with norms
  *
- * issued plainly, or as one CUDA graph: a run whose sizes and pointers are those of the run before
- * is captured, and replayed from then on. States are updated in place where the cell has one phase;
- * else they alternate between the caller's memory (even steps) and `alternates`. */
+ * issued plainly, or as one CUDA graph (replay.h). States are updated in place where the cell has
+ * one phase; else they alternate between the caller's memory (even steps) and `alternates`. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../memory.h"
 #include "layer_weights.h"
+#include "replay.h"
 
 enum { THREADS = 256, TILE_ROWS = 64, CHUNK_BYTES = 256 };
-enum { GRAPHS = 4, GRAPH_LAUNCHES_MAX = 1 << 14 };
 
 /// What a graph has baked in.
 typedef struct {
@@ -27,12 +26,6 @@ typedef struct {
     float *states[RNNC_STATES_MAX];
     int64_t batch, timesteps, x_row_stride, x_step_stride, y_row_stride, y_step_stride;
 } GraphKey;
-
-typedef struct {
-    GraphKey key;
-    CUgraphExec executable; ///< NULL: free
-    uint64_t used;          ///< of the run that used it last
-} CachedGraph;
 
 /// RnnShape of templates/cuda/stepwise.cu: of the tile for few rows, which R is packed for, and of
 /// that for many.
@@ -49,10 +42,7 @@ typedef struct {
     CUdeviceptr operands[RNNC_PHASES_MAX][2]; ///< narrowed operands by parity; carries have one
     CUdeviceptr alternates[RNNC_STATES_MAX], carries[RNNC_GATES_MAX];
     CUdeviceptr product; ///< of a phase with norms
-    CachedGraph graphs[GRAPHS];
-    GraphKey last;
-    uint64_t runs;
-    bool no_graphs; ///< this stream cannot be captured
+    rnnc_cuda_replay replay;
 } StepwiseState;
 
 /// RnnStep of templates/cuda/stepwise.cu.
@@ -74,9 +64,7 @@ static void destroy(void *memory)
     if (!state)
         return;
     const rnnc_cuda_driver *cuda = state->weights.options.cuda;
-    for (int i = 0; i < GRAPHS; i++)
-        if (state->graphs[i].executable)
-            cuda->cuGraphExecDestroy(state->graphs[i].executable);
+    rnnc_cuda_replay_close(&state->replay, cuda);
     for (int p = 0; p < RNNC_PHASES_MAX; p++) {
         const CUdeviceptr memories[] = {state->matrices[p], state->operands[p][0],
                                         state->operands[p][1], state->alternates[p]};
@@ -403,65 +391,29 @@ static GraphKey key_of(const StepwiseState *state, const rnnc_layer_call *call)
     return key;
 }
 
-/// Records a run into an executable graph; NULL where that is impossible here.
-static CUgraphExec capture(StepwiseState *state, const rnnc_layer_call *call)
-{
-    const rnnc_cuda_layer_options *options = &state->weights.options;
-    const rnnc_cuda_driver *cuda = options->cuda;
-    CUgraph graph = NULL;
-    CUgraphExec executable = NULL;
-    if (cuda->cuStreamBeginCapture(options->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
-        return NULL;
-    const rnnc_status status = issue(state, call);
-    const CUresult ended = cuda->cuStreamEndCapture(options->stream, &graph);
-    if (status != RNNC_OK || ended || cuda->cuGraphInstantiateWithFlags(&executable, graph, 0))
-        executable = NULL;
-    if (graph)
-        cuda->cuGraphDestroy(graph);
-    return executable;
-}
+/// What a replay issues.
+typedef struct {
+    StepwiseState *state;
+    const rnnc_layer_call *call;
+} Issue;
 
-/// The graph of this run, or NULL: made in the second run with the same key, so that runs whose
-/// pointers change each time are not captured for nothing.
-static CUgraphExec find_graph(StepwiseState *state, const rnnc_layer_call *call)
+static rnnc_status issue_run(void *context)
 {
-    const GraphKey key = key_of(state, call);
-    const bool again = memcmp(&key, &state->last, sizeof key) == 0;
-    CachedGraph *oldest = &state->graphs[0];
-    state->last = key;
-    for (int i = 0; i < GRAPHS; i++) {
-        CachedGraph *graph = &state->graphs[i];
-        if (graph->executable && memcmp(&key, &graph->key, sizeof key) == 0) {
-            graph->used = state->runs;
-            return graph->executable;
-        }
-        if (graph->used < oldest->used)
-            oldest = graph;
-    }
-    if (!again || state->no_graphs ||
-        call->timesteps * state->weights.options.layer->phase_count > GRAPH_LAUNCHES_MAX)
-        return NULL;
-    CUgraphExec made = capture(state, call);
-    state->no_graphs = !made;
-    if (!made)
-        return NULL;
-    if (oldest->executable)
-        state->weights.options.cuda->cuGraphExecDestroy(oldest->executable);
-    *oldest = (CachedGraph){.key = key, .executable = made, .used = state->runs};
-    return made;
+    const Issue *run = context;
+    return issue(run->state, run->call);
 }
 
 static rnnc_status run(void *memory, const rnnc_layer_call *call)
 {
     StepwiseState *state = memory;
     const rnnc_cuda_layer_options *options = &state->weights.options;
-    int capturing = 0;
     if (call->batch == 0 || call->timesteps == 0)
         return RNNC_OK;
-    state->runs++;
-    if (options->cuda->cuStreamIsCapturing(options->stream, &capturing))
-        capturing = 0;
-    CUgraphExec graph = capturing ? NULL : find_graph(state, call);
+    const GraphKey key = key_of(state, call);
+    Issue of_run = {state, call};
+    CUgraphExec graph =
+        rnnc_cuda_replay_find(&state->replay, options->cuda, options->stream, &key, sizeof key,
+                              call->timesteps * options->layer->phase_count, issue_run, &of_run);
     if (!graph)
         return issue(state, call);
     return rnnc_layer_weights_check(&state->weights,

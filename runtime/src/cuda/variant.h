@@ -6,7 +6,9 @@
 #include <stdbool.h>
 
 #include "../device.h"
+#include "blas.h"
 #include "driver.h"
+#include "moves.h"
 
 /* What a layer is prepared with; all of it outlives the layer's state. The device's context is
  * current in every call of a row. */
@@ -22,6 +24,9 @@ typedef struct {
         layer_image;   /* what the layer's variants share, or all of a layer without any; or NULL */
     CUdeviceptr fault; /* the record of rnnc_cuda_sequence_record */
     int64_t max_batch, max_timesteps;
+    bool training;                /* forward saves, and backward comes; weights are loaded */
+    const rnnc_cuda_moves *moves; /* both NULL but for modules that train */
+    const rnnc_cuda_blas *blas;
     rnnc_error *error;
 } rnnc_cuda_layer_options;
 
@@ -38,6 +43,11 @@ typedef struct {
      * `options.stream` as prepared: the session's, or the device's second one for a layer that runs
      * beside another. */
     rnnc_status (*run)(void *state, const rnnc_layer_call *call);
+    /* In sessions for training instead of set_weights: takes float32 weights on the device, which
+     * hold until the next call. Both of training may be NULL: no backward pass. */
+    rnnc_status (*load_weights)(void *state, const float *const weights[RNNC_WEIGHT_COUNT]);
+    /* Goes back over the last run that saved. Neither allocates nor synchronises. */
+    rnnc_status (*backward)(void *state, const rnnc_backward_call *call);
     /* Of what the GPU can hold of this kernel at once, the part that a run of `batch` rows takes;
      * where those of all layers fit, it may run as part of a wavefront, in chunks of steps. NULL,
      * or more than 1: it may not. */
@@ -54,8 +64,10 @@ extern const rnnc_cuda_variant rnnc_cuda_persistent_cta;
 extern const rnnc_cuda_variant rnnc_cuda_persistent_cluster;
 extern const rnnc_cuda_variant rnnc_cuda_persistent_grid;
 extern const rnnc_cuda_variant rnnc_cuda_loop;
-/* Dense, embedding and activation layers; its options have no `variant`. */
-extern const rnnc_cuda_variant rnnc_cuda_pointwise;
+extern const rnnc_cuda_variant rnnc_cuda_train_stepwise;
+/* Dense, embedding and activation layers; their options have no `variant`. The second is for
+ * sessions for training. */
+extern const rnnc_cuda_variant rnnc_cuda_pointwise, rnnc_cuda_train_pointwise;
 
 /* The row of a kind, or NULL. The table is in variants.c. */
 const rnnc_cuda_variant *rnnc_cuda_variant_find(rnnc_variant_kind kind);
