@@ -86,6 +86,15 @@ score() {
     fi
 }
 
+# sanitize_part TOOL PART PROGRAM...: a part of the modules under compute-sanitizer.
+sanitize_part() {
+    tool=$1 part=$2
+    shift 2
+    "$sanitizer" --tool "$tool" --error-exitcode 9 "$@" --run "$modules" --device cuda \
+        --filter "$part" >"$folder/$tool.$part" 2>&1
+    echo $? >"$folder/$tool.$part.code"
+}
+
 # sanitized TOOL: a module of each kind under compute-sanitizer, all of them side by side.
 sanitized() {
     sanitizer=${COMPUTE_SANITIZER:-compute-sanitizer}
@@ -96,16 +105,17 @@ sanitized() {
     fi
     parts="cifg_lstm-H1- gru_before-H64- slstm-H7- lstmp-H7- stack-text layer_norm_lstm-H75-
         heads-slstm concat-lstm-gru backwards-gru mask-zero drops-heads stack-both"
+    trained="lstm-H7-I3-float32 gru_before-H7-I3-float32 layer_norm_lstm-H1-I3 drops-lstmp
+        zoneout-lstm zero-rnn"
     for part in $parts; do
-        (
-            "$sanitizer" --tool "$1" --error-exitcode 9 "$build/tests/conform/conform" \
-                --run "$modules" --device cuda --generated --brief --filter "$part" \
-                >"$folder/$1.$part" 2>&1
-            echo $? >"$folder/$1.$part.code"
-        ) &
+        sanitize_part "$1" "$part" "$build/tests/conform/conform" --generated --brief &
     done
     wait
-    for part in $parts; do
+    for part in $trained; do
+        sanitize_part "$1" "$part" "$build/tests/conform/gradients" &
+    done
+    wait
+    for part in $parts $trained; do
         cp "$folder/$1.$part" "$build/gpu_$1_$part.log"
         if [ "$(cat "$folder/$1.$part.code")" -eq 0 ]; then
             add "$1 $part" 1 0 0
@@ -125,6 +135,7 @@ conform="$build/tests/conform/conform --run $modules --device cuda"
         suite "repeat_$part" $conform --filter "$part" --repeat 1000 --load
     done
 }
+suite gradients "$build/tests/conform/gradients" --run "$modules" --device cuda
 suite probes "$build/tests/conform/probes" --run "$modules"
 suite capture "$build/tests/capture" "$modules"/lstm-*float32.so "$modules"/gru_before-*float16.so \
     "$modules"/concat-*.so "$modules"/backwards-gru.so "$modules"/stack-both.so \

@@ -35,6 +35,7 @@ typedef struct {
     const char *label, *precision; ///< label NULL: the cell
     NetworkCell cell;
     bool surrounded; ///< by layers of every other kind
+    bool trains;
 } Case;
 
 /// The distinct images of all cases.
@@ -85,10 +86,16 @@ static const Case options[] = {
      .precision = "bfloat16",
      .cell = {.cell = "rnn", .units = 64, .direction = NETWORK_BIDIRECTIONAL, .merge = NETWORK_SUM},
      .surrounded = true},
+    {.label = "train-among-others",
+     .precision = "bfloat16",
+     .cell = {.cell = "lstm", .units = 64, .recurrent_dropout = 0.25, .zoneout = {0.1, 0.1}},
+     .surrounded = true,
+     .trains = true},
 };
 
-/// Every cell at H = 64 in every precision, and at H = 130 in float32; then the options.
-static int make_cases(Case *out)
+/// Every cell at H = 64 in every precision, and at H = 130 in float32; every cell in training; then
+/// the options.
+static int make_cases(Arena *arena, Case *out)
 {
     int count = 0;
     for (int cell = 0; reference_cells[cell].name; cell++)
@@ -99,6 +106,14 @@ static int make_cases(Case *out)
             of->cell.units = p < 4 ? 64 : 130;
             of->cell.projection = strcmp(of->cell.cell, "lstmp") == 0 ? of->cell.units / 2 : 0;
         }
+    for (int cell = 0; reference_cells[cell].name; cell++) {
+        Case *of = &out[count++];
+        *of = (Case){.label = arena_format(arena, "train-%s", reference_cells[cell].name),
+                     .precision = precisions[0],
+                     .cell = {.cell = reference_cells[cell].name, .units = 64},
+                     .trains = true};
+        of->cell.projection = strcmp(of->cell.cell, "lstmp") == 0 ? 32 : 0;
+    }
     for (size_t k = 0; k < sizeof options / sizeof *options; k++)
         out[count++] = options[k];
     return count;
@@ -179,6 +194,8 @@ static bool print_case(Arena *arena, Diags *diags, const Case *of, const char *f
         network_add_dense(arena, &network, 64, (ReferenceActivation){"gelu", 0, 0});
         network_add_activation(arena, &network, (ReferenceActivation){"mish", 0, 0});
     }
+    if (of->trains)
+        network_train(&network);
     const char *path = network_write(arena, diags, &network, folder, "canonical");
     const Spec *spec = path ? spec_read(arena, diags, path) : NULL;
     const Model *model = spec ? model_build_shapes(arena, diags, spec) : NULL;
@@ -273,7 +290,7 @@ int main(int argument_count, char **arguments)
     Arena *arena = arena_create();
     Diags *diags = diags_create(arena);
     Kernels found = {0}, recorded = {0};
-    int faults = !build_all(arena, diags, cases, make_cases(cases), &found);
+    int faults = !build_all(arena, diags, cases, make_cases(arena, cases), &found);
     diags_print(diags, stdout, false);
     const Source *text = file_read(arena, diags_create(arena), arguments[1], (Span){0});
     if (text)
