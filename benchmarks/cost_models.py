@@ -11,9 +11,9 @@ Options before DIR: --rnnc build/rnnc, --target sm_90, --filter TEXT (cases with
 The table goes to standard output, tab-separated, one line a measurement: the case's sizes, variant
 and layout, microseconds of a step as measured and as estimated (the product W*x and the launch,
 LAUNCH_US, taken off both), and the ratio. It is what the constants in compiler/plan/cluster.c,
-grid.c, cta.c and plan/variants are fitted to. Standard error gets the mean of |ratio - 1| of each
-variant and precision, and the chooser's regret on each case and as a geometric mean: its pick over
-the best measured. Needs nothing beside Python.
+grid.c, wide.c, cta.c and plan/variants are fitted to. Standard error gets the mean of |ratio - 1|
+of each variant and precision, and the chooser's regret on each case and as a geometric mean: its
+pick over the best measured. Needs nothing beside Python.
 """
 import argparse
 import json
@@ -36,6 +36,8 @@ SHAPES = [
     ("rnn", 2560, 2560, 1, 64, 50),
 ]
 PRECISIONS = ["float16", "float32"]
+VARIANTS = ["persistent_cluster", "persistent_grid", "persistent_wide", "persistent_cta",
+            "unrolled", "stepwise"]
 
 
 def cases(text):
@@ -64,7 +66,7 @@ def tune(arguments, name, case):
     write_spec(spec, name, case)
     command = [arguments.rnnc, "tune", spec, "--layouts", str(arguments.layouts),
                "--modules", os.path.join(arguments.folder, "modules"),
-               "--variants", "persistent_cluster,persistent_grid,persistent_cta,unrolled,stepwise"]
+               "--variants", ",".join(VARIANTS)]
     command += ["--compile", "--target", arguments.target] if arguments.compile else ["-o", plan]
     result = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
     if result.returncode:

@@ -20,6 +20,7 @@ static const struct Rung {
     {"persistent_cta", "persistent_cta", false},
     {"persistent_cluster", "persistent_cluster", false},
     {"persistent_grid", "persistent_grid", false},
+    {"persistent_wide", "persistent_wide", false},
 };
 enum { RUNGS = sizeof rungs / sizeof *rungs };
 

@@ -72,8 +72,9 @@ typedef struct Variant {
     bool gpu;
     bool for_comparison; ///< taken only where a list names it, not by `all`: it is there to be
                          ///< slower
-    bool trains; ///< has a forward pass that saves, and a backward pass; a GPU's is there for
-                 ///< models that train alone
+    bool trains;   ///< has a forward pass that saves, and a backward pass; a GPU's is there for
+                   ///< models that train alone
+    bool own_arch; ///< its code for sm_90 is for sm_90a; elsewhere it has no kernels
     /// Adds a reason for each obstacle; applicable when none was added.
     void (*check)(Arena *arena, const PlanContext *context, Reasons *reasons);
     /// Fills numbers and cost. Only called when applicable.

@@ -22,6 +22,7 @@
 #define RNN_GRID_PRODUCT_CUH
 
 #include "cuda/cell.cuh"
+#include "cuda/exchange_order.cuh"
 #include "cuda/prim/exchange.cuh"
 #include "cuda/prim/mma.cuh"
 
@@ -124,36 +125,11 @@ constexpr __device__ int rnn_scaled_size()
             size = rnn_phases[p].operand_size;
     return size;
 }
-/// The phase that makes the operand of `reader`, and whether every CTA sends a part of it.
-constexpr __device__ int rnn_sender(int reader)
-{
-    int sender = 0;
-    while (sender + 1 < RNN_PHASE_COUNT && !rnn_feeds(sender, reader))
-        sender++;
-    return sender;
-}
+/// Whether every CTA sends a part of the operand of `reader`.
 constexpr __device__ bool rnn_all_send(int reader)
 {
     const int size = rnn_phases[reader].operand_size;
     return rnn_phases[reader].row_count > 0 && (RNN_CTAS - 1) * rnn_share(size) < size;
-}
-/// Whether all CTAs have multiplied a buffer when any fills it again, two epochs later: it has
-/// received something that each of them sent after that product.
-constexpr __device__ bool rnn_is_ordered()
-{
-    for (int reader = 0; reader < RNN_PHASE_COUNT; reader++) {
-        bool waits = rnn_phases[reader].row_count == 0;
-        for (int p = 0; p < RNN_PHASE_COUNT; p++) {
-            const bool sent_after = !rnn_phases[p].operand_is_state || rnn_sender(p) >= reader;
-            const bool received = p <= rnn_sender(reader);
-            if (rnn_all_send(p))
-                waits = waits || (rnn_phases[reader].operand_is_state ? received && sent_after
-                                                                      : received || sent_after);
-        }
-        if (!waits)
-            return false;
-    }
-    return true;
 }
 
 constexpr int rnn_fragment_count = rnn_first_fragment(RNN_PHASE_COUNT);
@@ -162,7 +138,7 @@ constexpr int rnn_item_count = rnn_items();
 static_assert((RNN_ROWS & (RNN_ROWS - 1)) == 0 && RNN_SHARE % 4 == 0, "tiles of rows and units");
 static_assert(RNN_WORD == 1 || RNN_ROWS <= 16, "a warp holds both units of a word");
 static_assert(RNN_NORMS == 0, "a mean needs all units of a row");
-static_assert(rnn_is_ordered(), "a buffer may be written before all have read it");
+static_assert(rnn_is_ordered(rnn_all_send), "a buffer may be written before all have read it");
 
 /// What one thread keeps over all steps of a row group.
 struct RnnThread {

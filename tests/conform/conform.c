@@ -25,7 +25,7 @@
 #include "conform/cases.h"
 #include "conform/check.h"
 
-enum { VARIANTS_MAX = 6, PRECISIONS = 4, EXIT_SKIPPED = 77 };
+enum { VARIANTS_MAX = 7, PRECISIONS = 4, EXIT_SKIPPED = 77 };
 
 static const char *const precisions[] = {"float32", "tf32", "bfloat16", "float16"};
 
@@ -45,7 +45,8 @@ typedef struct {
 /// which a machine may lack some.
 static const char *const cpu_variants[] = {NULL, "cpu:baseline", "cpu:x86-64-v3", "cpu:x86-64-v4"};
 static const char *const cuda_variants[] = {
-    "stepwise", "unrolled", "persistent_cta", "persistent_cluster", "persistent_grid", "cudnn"};
+    "stepwise",        "unrolled",        "persistent_cta", "persistent_cluster",
+    "persistent_grid", "persistent_wide", "cudnn"};
 
 typedef struct {
     Options options;

@@ -401,7 +401,8 @@ static void run(Arena *arena, const Probe *probe, const Network *network, const 
 static void do_probe(const Probe *probe, bool builds, bool cuda, const char *folder, Counts *counts)
 {
     static const char *const variants[] = {
-        "stepwise", "unrolled", "persistent_cta", "persistent_cluster", "persistent_grid", "cudnn"};
+        "stepwise",        "unrolled",        "persistent_cta", "persistent_cluster",
+        "persistent_grid", "persistent_wide", "cudnn"};
     Arena *arena = arena_create();
     Network network;
     make_network(arena, probe, &network);

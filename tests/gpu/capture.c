@@ -15,8 +15,8 @@
 #include "rnnc/rnnc.h"
 
 static const char *const variants[] = {
-    "stepwise",        "unrolled", "persistent_cta", "persistent_cluster",
-    "persistent_grid", "cudnn",    "cudnn:standard", "cudnn:persist_static"};
+    "stepwise",        "unrolled", "persistent_cta", "persistent_cluster",  "persistent_grid",
+    "persistent_wide", "cudnn",    "cudnn:standard", "cudnn:persist_static"};
 enum { BATCH = 3, TIMESTEPS = 9, LAUNCHES = 3, CAPTURE_THREAD_LOCAL = 1, EXIT_SKIPPED = 77 };
 
 static struct {

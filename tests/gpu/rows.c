@@ -13,10 +13,10 @@
 
 #include "rnnc/rnnc.h"
 
-static const char *const variants[] = {"stepwise",           "unrolled",        "persistent_cta",
-                                       "persistent_cluster", "persistent_grid", "loop:naive",
-                                       "loop:grouped",       "loop:streamed",   "loop:fused",
-                                       "loop:transposed",    "loop:batched",    "loop:wavefront"};
+static const char *const variants[] = {
+    "stepwise",        "unrolled",     "persistent_cta", "persistent_cluster", "persistent_grid",
+    "persistent_wide", "loop:naive",   "loop:grouped",   "loop:streamed",      "loop:fused",
+    "loop:transposed", "loop:batched", "loop:wavefront"};
 static const int64_t rows_alone[] = {0, 63, 64, 301, 799};
 enum { BATCH = 800, TIMESTEPS = 9, FEATURES = 37, OUTPUTS = 67, EXIT_SKIPPED = 77 };
 enum { X_ROW = TIMESTEPS * FEATURES, Y_ROW = TIMESTEPS * OUTPUTS };

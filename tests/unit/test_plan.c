@@ -290,6 +290,32 @@ START_TEST(a_grid_shares_r_where_it_fits_the_sms)
 }
 END_TEST
 
+START_TEST(a_wide_group_shares_r_in_16_bits_where_there_is_wgmma)
+{
+    static const int ampere[] = {80};
+    Planned planned;
+    const LayerPlan *layer = plan_large(&planned, 2048, "persistent_wide", "");
+    ck_assert(holds(layer, "persistent_wide"));
+    ck_assert_int_le(layer->choices[0].ctas, 132);
+    ck_assert_int_ge(layer->choices[0].packed_bytes, 4ll * 2048 * 2048 * 2);
+    ck_assert_int_le(layer->choices[0].shared_bytes, 232448);
+    arena_destroy(planned.arena);
+    layer = plan_large(&planned, 4096, "all", "");
+    assert_contains(refusal_of(layer, "persistent_wide"), "units: 4096 (");
+    arena_destroy(planned.arena);
+    layer = plan_large(&planned, 512, "all", ", heads: 4");
+    assert_contains(refusal_of(layer, "persistent_wide"), "heads: 4 (");
+    arena_destroy(planned.arena);
+    planned = with_compile(lstm_spec, "precision: float32");
+    layer = &must_plan(&planned, "all")->layers[0];
+    assert_contains(refusal_of(layer, "persistent_wide"), "precision: float32 (");
+    const Plan *plan =
+        plan_make(planned.arena, planned.diags, planned.model, ampere, 1, false, "all");
+    assert_contains(refusal_of(&plan->layers[0], "persistent_wide"), "A100 (sm_80) has no wgmma");
+    arena_destroy(planned.arena);
+}
+END_TEST
+
 START_TEST(a_cluster_shares_r_where_it_fits_eight_sms)
 {
     Planned planned;
@@ -421,6 +447,7 @@ int main(void)
     tcase_add_test(tests, cudnn_require_makes_criteria_errors);
     tcase_add_test(tests, unroll_puts_unrolled_first);
     tcase_add_test(tests, a_grid_shares_r_where_it_fits_the_sms);
+    tcase_add_test(tests, a_wide_group_shares_r_in_16_bits_where_there_is_wgmma);
     tcase_add_test(tests, a_cluster_shares_r_where_it_fits_eight_sms);
     tcase_add_test(tests, layers_of_a_stack_share_the_gpu);
     tcase_add_test(tests, a_backward_layer_ends_a_stack);

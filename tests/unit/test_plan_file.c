@@ -96,13 +96,14 @@ START_TEST(variants_offer_the_layouts_that_they_take)
         int units, least;
     } cases[] = {{"persistent_cluster", 256, 8},
                  {"persistent_grid", 256, 8},
+                 {"persistent_wide", 256, 8},
                  {"persistent_cta", 64, 2},
                  {"unrolled", 64, 2}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[256];
         snprintf(text, sizeof text,
                  "rnnc: 1\nname: m\ninput: {features: 16, batch: 32, timesteps: 100}\n"
-                 "layers:\n  - {cell: gru, units: %d}\n",
+                 "layers:\n  - {cell: gru, units: %d}\ncompile: {precision: float16}\n",
                  cases[i].units);
         Planned planned = planned_from(text);
         const Plan *plan = plan_make(planned.arena, planned.diags, planned.model, hopper, 1, false,

@@ -2,33 +2,18 @@
 // rows of the batch, and exchanges what its products need through distributed shared memory.
 #include "plan/cluster.h"
 #include "plan/cta.h"
+#include "plan/sharing.h"
 #include "rnnc/module.h"
 
 static void check(Arena *arena, const PlanContext *context, Reasons *reasons)
 {
     const Layer *layer = context->layer;
-    const Cell *cell = layer->cell;
     ClusterLayout layout;
-    int products = 0;
-    for (int p = 0; p < cell->phase_count; p++) {
-        products += cell->phases[p].row_count;
-        if (cell->phases[p].norm_count > 0) {
-            reason_add(arena, reasons, layer->spec->cell.span,
-                       "cell '%s': layer_norm needs all units of a row, which lie in several CTAs",
-                       cell->name);
-            return;
-        }
-    }
+    if (!sharing_check(arena, context, "cluster", reasons))
+        return;
     if (!cluster_is_known(context->device))
         reason_add(arena, reasons, (Span){0}, "%s (sm_%d) has no thread-block clusters",
                    context->device->name, context->device->arch);
-    else if (products == 0)
-        reason_add(arena, reasons, layer->spec->cell.span,
-                   "cell '%s' has no recurrent product, so nothing to share", cell->name);
-    else if (layer->heads > 1)
-        reason_add(arena, reasons, layer->spec->heads.span,
-                   "heads: %lld (the CTAs of a cluster share full matrices)",
-                   (long long)layer->heads);
     else if (!cluster_layout(context, &layout))
         reason_add(arena, reasons, layer->spec->units.span,
                    "units: %lld (each of the %d CTAs of a cluster would need %lld KB of shared "

@@ -2,31 +2,14 @@
 // products need through L2.
 #include "plan/cta.h"
 #include "plan/grid.h"
+#include "plan/sharing.h"
 #include "rnnc/module.h"
 
 static void check(Arena *arena, const PlanContext *context, Reasons *reasons)
 {
     const Layer *layer = context->layer;
-    const Cell *cell = layer->cell;
     GridLayout layout;
-    int products = 0;
-    for (int p = 0; p < cell->phase_count; p++) {
-        products += cell->phases[p].row_count;
-        if (cell->phases[p].norm_count > 0) {
-            reason_add(arena, reasons, layer->spec->cell.span,
-                       "cell '%s': layer_norm needs all units of a row, which lie in several CTAs",
-                       cell->name);
-            return;
-        }
-    }
-    if (products == 0)
-        reason_add(arena, reasons, layer->spec->cell.span,
-                   "cell '%s' has no recurrent product, so nothing to share", cell->name);
-    else if (layer->heads > 1)
-        reason_add(arena, reasons, layer->spec->heads.span,
-                   "heads: %lld (the CTAs of a group share full matrices)",
-                   (long long)layer->heads);
-    else if (!grid_layout(context, &layout))
+    if (sharing_check(arena, context, "group", reasons) && !grid_layout(context, &layout))
         reason_add(arena, reasons, layer->spec->units.span,
                    "units: %lld (%d CTAs would share R, each with %lld KB of shared memory beside "
                    "its registers; %s has %d SMs of %lld KB)",

@@ -148,7 +148,7 @@ typedef struct rnnc_cpu_code {
     const rnnc_cpu_training *training; /* from 2.3 on; NULL in a module for inference */
 } rnnc_cpu_code;
 
-/* GPU variants, in the order of design section 6. The runtime's table has one host driver each. */
+/* GPU variants, each with a row in the runtime's table; later ones are appended. */
 typedef enum rnnc_variant_kind {
     RNNC_VARIANT_CUDNN,
     RNNC_VARIANT_STEPWISE,
@@ -159,6 +159,7 @@ typedef enum rnnc_variant_kind {
     RNNC_VARIANT_LOOP,
     RNNC_VARIANT_CPU,
     RNNC_VARIANT_TRAIN_STEPWISE,
+    RNNC_VARIANT_PERSISTENT_WIDE,
     RNNC_VARIANT_COUNT
 } rnnc_variant_kind;
 

@@ -1,6 +1,7 @@
-/* Variant persistent_grid, host side: W*x, then one cooperative launch for all steps, in as many
- * groups of CTAs as the batch needs and the GPU holds at once (templates/cuda/persistent_grid.cu).
- * The groups' operand buffers and epochs stay from launch to launch. */
+/* Variants persistent_grid and persistent_wide, host side: W*x, then one cooperative launch for all
+ * steps, in as many groups of CTAs as the batch needs and the GPU holds at once
+ * (templates/cuda/persistent_grid.cu and persistent_wide.cu). The groups' operand buffers and
+ * epochs stay from launch to launch. */
 #include "../memory.h"
 #include "layer_weights.h"
 #include "packing.h"
@@ -14,7 +15,7 @@ typedef struct {
     int processors; ///< SMs of the GPU
 } GridState;
 
-/// RnnRun of templates/cuda/persistent_grid.cu.
+/// RnnRun of both templates.
 typedef struct {
     CUdeviceptr input, weights, bias, recurrent_bias, parameter;
     float *y;
@@ -57,8 +58,8 @@ static rnnc_status find_kernels(GridState *state, const rnnc_cuda_layer_options 
     int ctas = 0, processors = 0;
     if (cuda->cuModuleGetFunction(&state->run, options->image, "rnn_run") ||
         cuda->cuModuleGetFunction(&state->pack, options->image, "rnn_pack"))
-        return rnnc_error_set(options->error, RNNC_DEVICE_ERROR,
-                              "layer %s: the image of %s lacks its kernels", options->layer->name,
+        return rnnc_error_set(options->error, RNNC_UNAVAILABLE,
+                              "layer %s: %s has no kernels for this GPU", options->layer->name,
                               variant->name);
     CUresult result = cuda->cuFuncSetAttribute(
         state->run, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)variant->shared_bytes);
@@ -188,6 +189,16 @@ static rnnc_status run(void *memory, const rnnc_layer_call *call)
 
 const rnnc_cuda_variant rnnc_cuda_persistent_grid = {
     .kind = RNNC_VARIANT_PERSISTENT_GRID,
+    .masks = true,
+    .prepare = prepare,
+    .set_weights = set_weights,
+    .run = run,
+    .share = share,
+    .destroy = destroy,
+};
+
+const rnnc_cuda_variant rnnc_cuda_persistent_wide = {
+    .kind = RNNC_VARIANT_PERSISTENT_WIDE,
     .masks = true,
     .prepare = prepare,
     .set_weights = set_weights,

@@ -63,6 +63,7 @@ extern const rnnc_cuda_variant rnnc_cuda_unrolled;
 extern const rnnc_cuda_variant rnnc_cuda_persistent_cta;
 extern const rnnc_cuda_variant rnnc_cuda_persistent_cluster;
 extern const rnnc_cuda_variant rnnc_cuda_persistent_grid;
+extern const rnnc_cuda_variant rnnc_cuda_persistent_wide;
 extern const rnnc_cuda_variant rnnc_cuda_loop;
 extern const rnnc_cuda_variant rnnc_cuda_train_stepwise;
 /* Dense, embedding and activation layers; their options have no `variant`. The second is for

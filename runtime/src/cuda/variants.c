@@ -10,6 +10,7 @@ const rnnc_cuda_variant *rnnc_cuda_variant_find(rnnc_variant_kind kind)
         [RNNC_VARIANT_PERSISTENT_CTA] = &rnnc_cuda_persistent_cta,
         [RNNC_VARIANT_PERSISTENT_CLUSTER] = &rnnc_cuda_persistent_cluster,
         [RNNC_VARIANT_PERSISTENT_GRID] = &rnnc_cuda_persistent_grid,
+        [RNNC_VARIANT_PERSISTENT_WIDE] = &rnnc_cuda_persistent_wide,
         [RNNC_VARIANT_LOOP] = &rnnc_cuda_loop,
         [RNNC_VARIANT_TRAIN_STEPWISE] = &rnnc_cuda_train_stepwise,
     };

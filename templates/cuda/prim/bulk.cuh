@@ -7,10 +7,7 @@
 #ifndef RNN_PRIM_BULK_CUH
 #define RNN_PRIM_BULK_CUH
 
-static __device__ __forceinline__ unsigned rnn_shared_address(const void *shared)
-{
-    return (unsigned)__cvta_generic_to_shared(shared);
-}
+#include "cuda/prim/shared.cuh"
 
 /// A barrier of `arrivals` a phase; one thread, before rnn_barriers_ready and __syncthreads.
 static __device__ __forceinline__ void rnn_barrier_init(unsigned barrier, unsigned arrivals)
@@ -62,10 +59,27 @@ static __device__ __forceinline__ void rnn_copy_bulk(unsigned shared, const void
                  : "memory");
 }
 
+/// What this thread has seen written, its bulk copies see.
+static __device__ __forceinline__ void rnn_fence_bulk()
+{
+    asm volatile("fence.proxy.async;" ::: "memory");
+}
+
+/// The same of global memory alone: without the fence of the GPU that the other one costs.
+static __device__ __forceinline__ void rnn_fence_bulk_global()
+{
+    asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
 /// A barrier of `threads` threads of the CTA; __syncthreads is number 0.
 static __device__ __forceinline__ void rnn_sync_some(int number, int threads)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+/// The same without waiting.
+static __device__ __forceinline__ void rnn_arrive_some(int number, int threads)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
 #endif

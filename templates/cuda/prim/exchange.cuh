@@ -28,4 +28,26 @@ static __device__ __forceinline__ uint4 rnn_exchange_load(const void *from)
     return make_uint4((unsigned)a, (unsigned)(a >> 32), (unsigned)b, (unsigned)(b >> 32));
 }
 
+// Flags say for the memory of others that it has been written: the fence, then the flag; the flag,
+// then what it covers.
+
+static __device__ __forceinline__ void rnn_fence_release()
+{
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+static __device__ __forceinline__ void rnn_flag_store(unsigned *flag, unsigned value)
+{
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+}
+/// Four flags.
+static __device__ __forceinline__ uint4 rnn_flags_load(const unsigned *flags)
+{
+    uint4 values;
+    asm volatile("ld.acquire.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(values.x), "=r"(values.y), "=r"(values.z), "=r"(values.w)
+                 : "l"(flags)
+                 : "memory");
+    return values;
+}
+
 #endif

@@ -19,6 +19,15 @@ static __device__ __forceinline__ unsigned long long rnn_wgmma_operand(unsigned 
 }
 enum { RNN_WGMMA_NEXT = 32 >> 4 };
 
+/// The same of an operand that lies in chunks of 16 bytes of K: all its `rows` rows of one chunk,
+/// 16 bytes apart, then those of the next chunk. Starts at a multiple of 16 bytes. The K of the
+/// next instruction is 2*rows further. What would be rows beyond `rows` is whatever lies there.
+static __device__ __forceinline__ unsigned long long rnn_wgmma_chunks(unsigned shared, int rows)
+{
+    return (unsigned long long)((shared & 0x3ffff) >> 4) | (unsigned long long)rows << 16 |
+           8ull << 32;
+}
+
 /// Orders what the warpgroup's registers held before with the products that follow.
 static __device__ __forceinline__ void rnn_wgmma_begin()
 {
@@ -58,6 +67,8 @@ template <int Count> static __device__ __forceinline__ void rnn_registers_less()
 #define RNN_WGMMA_TYPES "f16.f16"
 #endif
 #define RNN_SUMS_4(i) "+f"(c[i]), "+f"(c[(i) + 1]), "+f"(c[(i) + 2]), "+f"(c[(i) + 3])
+#define RNN_SUMS_8(i) RNN_SUMS_4(i), RNN_SUMS_4((i) + 4)
+#define RNN_SUMS_32(i) RNN_SUMS_16(i), RNN_SUMS_16((i) + 16)
 #define RNN_SUMS_16(i) RNN_SUMS_4(i), RNN_SUMS_4((i) + 4), RNN_SUMS_4((i) + 8), RNN_SUMS_4((i) + 12)
 
 /// `add` false: c = instead of c +=.
@@ -91,5 +102,35 @@ static __device__ __forceinline__ void rnn_wgmma(float (&c)[64], unsigned long l
         : RNN_SUMS_16(0), RNN_SUMS_16(16), RNN_SUMS_16(32), RNN_SUMS_16(48)
         : "l"(a), "l"(b), "r"((int)add));
 }
+
+// c += a * b of N rows for operands that lie as rnn_wgmma_chunks says, `a` in shared memory or as
+// the fragment of mma (prim/mma.cuh) of each warp's 16 columns in registers, which stay as they are
+// until the product is done.
+#define RNN_WGMMA_ADD(N, COUNT, D, SUMS, A0, A1, A2, A3, B)                                        \
+    static __device__ __forceinline__ void rnn_wgmma_add(float(&c)[COUNT], unsigned long long a,   \
+                                                         unsigned long long b)                     \
+    {                                                                                              \
+        asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." RNN_WGMMA_TYPES " {" D      \
+                     "}, " A0 ", " A1 ", 1, 1, 1, 0, 0;"                                           \
+                     : SUMS                                                                        \
+                     : "l"(a), "l"(b));                                                            \
+    }                                                                                              \
+    static __device__ __forceinline__ void rnn_wgmma_add(float(&c)[COUNT], const uint4 &a,         \
+                                                         unsigned long long b)                     \
+    {                                                                                              \
+        asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." RNN_WGMMA_TYPES " {" D      \
+                     "}, {" A0 ", " A1 ", " A2 ", " A3 "}, " B ", 1, 1, 1, 0;"                     \
+                     : SUMS                                                                        \
+                     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));                            \
+    }
+#define RNN_NAMES_8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define RNN_NAMES_16 RNN_NAMES_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define RNN_NAMES_32                                                                               \
+    RNN_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, "   \
+                 "%31"
+RNN_WGMMA_ADD(8, 4, "%0, %1, %2, %3", RNN_SUMS_4(0), "%4", "%5", "%6", "%7", "%8")
+RNN_WGMMA_ADD(16, 8, RNN_NAMES_8, RNN_SUMS_8(0), "%8", "%9", "%10", "%11", "%12")
+RNN_WGMMA_ADD(32, 16, RNN_NAMES_16, RNN_SUMS_16(0), "%16", "%17", "%18", "%19", "%20")
+RNN_WGMMA_ADD(64, 32, RNN_NAMES_32, RNN_SUMS_32(0), "%32", "%33", "%34", "%35", "%36")
 
 #endif
