@@ -39,7 +39,7 @@ class DLTensor(ctypes.Structure):
 class Options(ctypes.Structure):
     _fields_ = [("device", ctypes.c_char_p), ("stream", ctypes.c_void_p),
                 ("max_batch", ctypes.c_int64), ("max_timesteps", ctypes.c_int64),
-                ("variant", ctypes.c_char_p)]
+                ("variant", ctypes.c_char_p), ("training", ctypes.c_int32)]
 
 
 class Session:
@@ -50,7 +50,7 @@ class Session:
         self.kept = []
         module, self.session = ctypes.c_void_p(), ctypes.c_void_p()
         self.check(library.rnnc_module_open(path.encode(), ctypes.byref(module)))
-        options = Options(b"cpu", None, batch, steps, None)
+        options = Options(b"cpu", None, batch, steps, None, 0)
         self.check(library.rnnc_session_create(module, ctypes.byref(options),
                                                ctypes.byref(self.session)))
 
