@@ -90,6 +90,11 @@ RNN_INLINE rnn_f rnn_neg(rnn_f x)
 {
     return -x;
 }
+/// -|x|.
+RNN_INLINE rnn_f rnn_below_zero(rnn_f x)
+{
+    return (rnn_f)((rnn_i)x | (int32_t)0x80000000);
+}
 
 /// NaN in either operand gives NaN.
 RNN_INLINE rnn_f rnn_min(rnn_f a, rnn_f b)
@@ -127,9 +132,10 @@ RNN_INLINE rnn_f rnn_at_most(float high, rnn_f x)
 #endif
 }
 
-RNN_INLINE rnn_f rnn_copysign(rnn_f magnitude, rnn_f sign)
+/// `magnitude`, which is not negative, with the sign of another number.
+RNN_INLINE rnn_f rnn_with_sign(rnn_f magnitude, rnn_f sign)
 {
-    return (rnn_f)(((rnn_i)magnitude & 0x7fffffff) | ((rnn_i)sign & (int32_t)0x80000000));
+    return (rnn_f)((rnn_i)magnitude | ((rnn_i)sign & (int32_t)0x80000000));
 }
 
 RNN_INLINE rnn_f rnn_sqrt(rnn_f x)
@@ -148,7 +154,8 @@ RNN_INLINE rnn_f rnn_sqrt(rnn_f x)
 }
 
 /// exp(x) = 2^n * (1 + p): n, and p = exp(r) - 1 on |r| <= ln(2)/2, with ln(2) split in two (Cody
-/// and Waite) and the polynomial of Cephes' expf. n is also in the low bits of `shifted`.
+/// and Waite), p = r + r^2 * q(r) and q of degree 4 fitted to the least error relative to exp(r),
+/// 3.1e-9. n is also in the low bits of `shifted`.
 typedef struct {
     rnn_f n, shifted, p;
 } rnn_exp_parts;
@@ -161,13 +168,10 @@ RNN_INLINE rnn_exp_parts rnn_exp_reduce(rnn_f x)
     rnn_f n = shifted - RNN_ROUNDER;
     rnn_f r = x - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
-    rnn_f q = rnn_const(1.9875691500e-4f);
-    q = q * r + 1.3981999507e-3f;
-    q = q * r + 8.3334519073e-3f;
-    q = q * r + 4.1665795894e-2f;
-    q = q * r + 1.6666665459e-1f;
-    q = q * r + 5.0000001201e-1f;
-    return (rnn_exp_parts){n, shifted, q * (r * r) + r};
+    rnn_f square = r * r;
+    rnn_f low = r * 0.16666521f + 0.49999994f, high = r * 8.368745e-3f + 4.166839e-2f;
+    rnn_f q = (square * 1.3814539e-3f + high) * square + low;
+    return (rnn_exp_parts){n, shifted, q * square + r};
 }
 
 /// value * 2^n for any n that exp can have, subnormal results included.
@@ -214,15 +218,15 @@ RNN_INLINE rnn_f rnn_tanh(rnn_f x)
     rnn_exp_parts parts = rnn_exp_reduce(bounded + bounded);
     rnn_f scale = rnn_power_of_two(&parts);
     rnn_f e = parts.p * scale + (scale - 1);
-    return rnn_copysign(e / (e + 2), x);
+    return rnn_with_sign(e / (e + 2), x);
 }
 
 /// z / (1 + z) or 1 / (1 + z) by the sign of x, z = exp(-|x|).
 RNN_INLINE rnn_f rnn_sigmoid(rnn_f x)
 {
-    rnn_exp_parts parts = rnn_exp_reduce(rnn_at_least(-105.0f, -rnn_abs(x)));
+    rnn_exp_parts parts = rnn_exp_reduce(rnn_at_least(-105.0f, rnn_below_zero(x)));
     rnn_f z = rnn_scale(parts.p + 1, &parts);
-    return rnn_blend(x < 0, z, rnn_const(1)) / (1 + z);
+    return rnn_blend((rnn_i)x < 0, z, rnn_const(1)) / (1 + z);
 }
 
 /// ln(x) = e*ln(2) + ln(m), m in [sqrt(1/2), sqrt(2)): the polynomial of Cephes' logf.
@@ -292,7 +296,7 @@ RNN_INLINE rnn_f rnn_erf(rnn_f x)
     inner = inner * s - 3.76125336e-1f;
     inner = inner * s + 1.28379166e-1f;
     inner = inner * t + t;
-    return rnn_copysign(rnn_blend(t > 0.927734375f, outer, inner), x);
+    return rnn_with_sign(rnn_blend(t > 0.927734375f, outer, inner), x);
 }
 
 #endif
