@@ -46,12 +46,14 @@ void rnnc_cuda_training_close(rnnc_cuda_training *training)
 
 rnnc_status rnnc_cuda_training_set_masking(rnnc_cuda_training *training, rnnc_masking masking)
 {
-    const rnnc_device_options *device = training->options.device;
+    const rnnc_device_options *device = training->options.device; // NULL: it was not opened
+    const bool trains = device && device->training;
     const bool repeats =
-        masking == RNNC_MASKING_MASK ||
-        (masking == RNNC_MASKING_NONE && rnnc_module_self_masking(device->module) != NULL);
+        trains &&
+        (masking == RNNC_MASKING_MASK ||
+         (masking == RNNC_MASKING_NONE && rnnc_module_self_masking(device->module) != NULL));
     int64_t widest = 1;
-    if (!device->training || !repeats || training->folded)
+    if (!repeats || training->folded)
         return RNNC_OK;
     for (int32_t i = 0; i < device->module->layer_count; i++) {
         const rnnc_layer_desc *layer = &device->module->layers[i];
