@@ -7,7 +7,7 @@
 //     Columns = 16, LSTM:   i0 i1 i2 i3 | f0 .. f3 | g0 .. g3 | o0 .. o3      units = 4
 //
 //     chunk of 256 bytes of K:  [Columns] matrix | [64] operand rows, 272 bytes apart (cp.async,
-//                               up to 4 in flight); warp w takes its bytes 32*w ... of each row
+//                               4 or 6 in flight); warp w takes its bytes 32*w ... of each row
 //     matrix in memory          [tile][chunk][Columns][256 bytes], zeros where there is no unit
 //                               or K, so that a chunk of a tile is one stretch of memory
 //     partial sums [8 warps][64][Columns + 4], over the chunks' memory
@@ -16,10 +16,13 @@
 // So each byte is read from shared memory once, and a sum runs over K in an order that K and the
 // unit alone fix: 8 sums, each over its pieces of 32 bytes in turn, then added from first to last.
 // CTAs begin at different chunks, so that they do not all want the same rows of the operand at
-// once. Two tiles (few columns, so that CTAs fill the GPU at small B; 64 columns for large B) give
-// the same bits. Operands are narrowed copies of states and carries that the phases which make them
-// write, with two buffers for states: phase p of step s reads buffer s % 2, its writer fills the
-// other.
+// once. Two tiles (columns by what the CTAs of an SM copy at small B; 64 where that is few and B is
+// large) give the same bits.
+//
+// A launch begins while the one before it runs: it copies its first chunks of the matrix, which no
+// launch writes, and then waits for that one. Operands are narrowed copies of states and carries
+// that the phases which make them write, with two buffers for states: phase p of step s reads
+// buffer s % 2, its writer fills the other.
 //
 // A phase with norms is two launches: the product to memory, then a CTA a row for mean, variance
 // and the pointwise part. Barriers: one a chunk, two around the partial sums.
@@ -31,13 +34,10 @@
 //     nvcc -std=c++17 -arch=sm_90 -Itemplates -Xptxas -v -cubin templates/cuda/stepwise.cu
 #include "cuda/cell.cuh"
 #include "cuda/prim/async.cuh"
+#include "cuda/prim/early.cuh"
 #include "cuda/prim/mma.cuh"
 #include "cuda/prim/sum.cuh"
-
-#ifndef RNN_SM_COUNT
-#define RNN_SM_COUNT 132        // of the GPU that tiles are chosen for
-#define RNN_SHARED_BYTES 232448 // of a CTA
-#endif
+#include "cuda/stepwise_tile.cuh"
 
 /// What a phase's kernel is given for one step; all device memory.
 struct RnnStep {
@@ -55,101 +55,6 @@ struct RnnStep {
     const RnnRow *rows; ///< [B]
     const float *scale; ///< [B, operand of R]: factors of what R multiplies; NULL: none
     long long batch, timesteps, step, y_row_stride, y_step_stride;
-};
-
-enum {
-    RNN_WARPS = 8,
-    RNN_STEP_THREADS = 32 * RNN_WARPS,
-    RNN_TILE_ROWS = 64,
-    RNN_PIECE_BYTES = 256,  ///< of K in a chunk
-    RNN_PIECE_STRIDE = 272, ///< 17 * 16: rows of a chunk start in different banks
-    RNN_PIECE = RNN_PIECE_BYTES / sizeof(rnn_operand),
-    RNN_PIECES_MAX = 4
-};
-
-/// Units of a head, and the K of its product.
-constexpr __device__ int rnn_head_units(int phase)
-{
-    return rnn_phases[phase].size / rnn_phases[phase].heads;
-}
-constexpr __device__ int rnn_head_depth(int phase)
-{
-    return rnn_phases[phase].operand_size / rnn_phases[phase].heads;
-}
-constexpr __device__ int rnn_tile_units(int phase, int columns)
-{
-    return rnn_phases[phase].row_count > 0 ? columns / rnn_phases[phase].row_count : columns;
-}
-constexpr __device__ int rnn_tiles(int phase, int columns)
-{
-    const int units = rnn_tile_units(phase, columns);
-    return (rnn_head_units(phase) + units - 1) / units * rnn_phases[phase].heads;
-}
-
-/// Bytes of the partial sums of a tile, and of what its units read.
-constexpr __device__ int rnn_sum_bytes(int phase, int columns)
-{
-    return rnn_phases[phase].row_count > 0 ? RNN_WARPS * RNN_TILE_ROWS * (columns + 4) * 4 : 0;
-}
-constexpr __device__ int rnn_unit_bytes(int phase, int columns)
-{
-    const int units = rnn_tile_units(phase, columns);
-    const int items = (units * RNN_TILE_ROWS + RNN_STEP_THREADS - 1) / RNN_STEP_THREADS;
-    const int vectors = RNN_BIASES + RNN_RECURRENT_BIASES + RNN_PARAMETERS;
-    return (items * (RNN_GATES + RNN_STATES) * RNN_STEP_THREADS + RNN_SOME(vectors) * units) * 4;
-}
-
-/// Columns of the tile where there are rows for all SMs: the widest that fits.
-constexpr __device__ int rnn_columns_many(int phase)
-{
-    int columns = RNN_SHARED_BYTES >= 200 * 1024 ? 64 : 32;
-    while (columns > 16 &&
-           rnn_sum_bytes(phase, columns) + rnn_unit_bytes(phase, columns) > RNN_SHARED_BYTES)
-        columns /= 2;
-    return columns;
-}
-/// Where there are few: then the widest tile that still gives (nearly) every SM a CTA.
-constexpr __device__ int rnn_columns_few(int phase)
-{
-    int columns = 16;
-    while (columns < rnn_columns_many(phase) && rnn_tiles(phase, columns) > RNN_SM_COUNT)
-        columns *= 2;
-    return columns;
-}
-
-/// Units of a tile: a whole number of those of the tile for few rows.
-constexpr __device__ int rnn_whole_units(int phase, int columns)
-{
-    const int few = rnn_tile_units(phase, rnn_columns_few(phase));
-    return rnn_tile_units(phase, columns) / few * few;
-}
-
-/// Sizes of one tile.
-template <int Phase, int Columns> struct RnnTile {
-    enum {
-        gates = rnn_phases[Phase].row_count,
-        units = rnn_whole_units(Phase, Columns),
-        head_units = rnn_head_units(Phase),
-        tiles = (head_units + units - 1) / units, // of a head
-        depth = gates ? rnn_head_depth(Phase) : 0,
-        operand_stride = gates ? rnn_phases[Phase].heads * rnn_padded(depth) : 0,
-        pieces = (depth + RNN_PIECE - 1) / RNN_PIECE,
-        piece_bytes = (Columns + RNN_TILE_ROWS) * RNN_PIECE_STRIDE,
-        unit_bytes = rnn_unit_bytes(Phase, Columns),
-        fitting = (RNN_SHARED_BYTES - unit_bytes) / piece_bytes,
-        limit = fitting < RNN_PIECES_MAX ? fitting : RNN_PIECES_MAX,
-        slots = pieces < limit ? pieces : limit,
-        ahead = pieces <= limit ? pieces : limit - 1, // chunks whose copies run
-        sum_stride = Columns + 4,                     // no bank conflict, as row or column
-        sum_bytes = rnn_sum_bytes(Phase, Columns),
-        product_bytes =
-            (int)slots * piece_bytes > (int)sum_bytes ? (int)slots *piece_bytes : (int)sum_bytes,
-        items = (units * RNN_TILE_ROWS + RNN_STEP_THREADS - 1) / RNN_STEP_THREADS, // of a thread
-        values = RNN_GATES + RNN_STATES,
-        vectors = RNN_BIASES + RNN_RECURRENT_BIASES + RNN_PARAMETERS,
-        shared_bytes = product_bytes + unit_bytes
-    };
-    static_assert((int)shared_bytes <= RNN_SHARED_BYTES, "a tile does not fit a CTA");
 };
 
 /// A row's place in time at this step.
@@ -304,19 +209,33 @@ template <int Phase, int Columns> struct RnnCopies {
                   place.head * rnn_padded(Tile::depth) + threadIdx.x % vectors * RNN_VECTOR;
         rows = place.rows - (int)threadIdx.x / vectors;
     }
-    /// Starts the copies of the CTA's chunk number `piece`.
-    RNN_MEMBER void start(int piece, unsigned char *slot) const
+    /// Where the thread's first vector of a chunk goes; the chunk of K that is the CTA's number
+    /// `piece`.
+    static RNN_MEMBER unsigned char *place_in(unsigned char *slot)
     {
-        unsigned char *const to =
-            slot + threadIdx.x / vectors * RNN_PIECE_STRIDE + threadIdx.x % vectors * 16;
-        piece = piece + first < Tile::pieces ? piece + first : piece + first - Tile::pieces;
-        const bool wanted =
-            piece * RNN_PIECE + (int)threadIdx.x % vectors * RNN_VECTOR < Tile::depth;
-        const rnn_operand *const from = operand + (wanted ? piece * RNN_PIECE : 0);
+        return slot + threadIdx.x / vectors * RNN_PIECE_STRIDE + threadIdx.x % vectors * 16;
+    }
+    RNN_MEMBER int chunk(int piece) const
+    {
+        return piece + first < Tile::pieces ? piece + first : piece + first - Tile::pieces;
+    }
+    /// Starts the copies of the CTA's chunk number `piece`: of the matrix, which no kernel writes,
+    /// and of the operand, which the kernel before has written.
+    RNN_MEMBER void start_matrix(int piece, unsigned char *slot) const
+    {
+        unsigned char *const to = place_in(slot);
 #pragma unroll
         for (int i = 0; i < Columns / apart; i++)
             rnn_copy16(to + i * apart * RNN_PIECE_STRIDE,
-                       matrix[i] + (long long)piece * columns * RNN_PIECE);
+                       matrix[i] + (long long)chunk(piece) * columns * RNN_PIECE);
+    }
+    RNN_MEMBER void start_operand(int piece, unsigned char *slot) const
+    {
+        unsigned char *const to = place_in(slot);
+        piece = chunk(piece);
+        const bool wanted =
+            piece * RNN_PIECE + (int)threadIdx.x % vectors * RNN_VECTOR < Tile::depth;
+        const rnn_operand *const from = operand + (wanted ? piece * RNN_PIECE : 0);
 #pragma unroll
         for (int j = 0; j < RNN_TILE_ROWS; j += apart)
             if (j < rows)
@@ -380,9 +299,11 @@ RNN_INLINE void rnn_multiply_tile(const RnnCopies<Phase, Columns> &copies, const
     for (int piece = 0; piece < Tile::pieces; piece++) {
         rnn_copy_wait<Tile::ahead - 1>();
         __syncthreads();
-        if (Tile::ahead < Tile::pieces && piece + Tile::ahead < Tile::pieces)
-            copies.start(piece + Tile::ahead,
-                         slots + (piece + Tile::ahead) % Tile::slots * Tile::piece_bytes);
+        if (Tile::ahead < Tile::pieces && piece + Tile::ahead < Tile::pieces) {
+            unsigned char *slot = slots + (piece + Tile::ahead) % Tile::slots * Tile::piece_bytes;
+            copies.start_matrix(piece + Tile::ahead, slot);
+            copies.start_operand(piece + Tile::ahead, slot);
+        }
         rnn_copy_commit();
         sums.add(slots + piece % Tile::slots * Tile::piece_bytes, place.rows);
     }
@@ -502,28 +423,36 @@ template <int Phase, int Columns> RNN_INLINE void rnn_step_tile(const RnnStep &s
     float *const values = (float *)(slots + Tile::product_bytes);
     float *const vectors = values + Tile::items * Tile::values * RNN_STEP_THREADS;
     const RnnPlace place = rnn_place<Tile>(step);
+    RnnCopies<Phase, Columns> copies;
     bool multiplies = Tile::gates > 0;
     if (multiplies && step.order) // rows that are all through only keep their states
         multiplies = __syncthreads_or((int)threadIdx.x < place.rows &&
                                       rnn_when(step, place.first_row + threadIdx.x).takes);
-    if (finishes) {
+    if constexpr (Tile::gates > 0)
+        if (multiplies) {
+            copies.begin(step, place);
+#pragma unroll 1
+            for (int piece = 0; piece < Tile::ahead; piece++)
+                copies.start_matrix(piece, slots + piece * Tile::piece_bytes);
+        }
+    rnn_grid_wait();
+    rnn_grid_launch_next();
+    if constexpr (Tile::gates > 0)
+        if (multiplies)
+#pragma unroll 1
+            for (int piece = 0; piece < Tile::ahead; piece++) {
+                rnn_copy_commit();
+                copies.start_operand(piece, slots + piece * Tile::piece_bytes);
+            }
+    if (finishes) { // with the last chunk's: what the product needs first is on its way before them
         rnn_copy_vectors<Tile>(step, place, vectors);
         rnn_copy_values<Tile>(step, place, values);
     }
-    if constexpr (Tile::gates > 0) {
-        if (multiplies) {
-            RnnCopies<Phase, Columns> copies;
-            copies.begin(step, place);
-#pragma unroll 1
-            for (int piece = 0; piece < Tile::ahead; piece++) {
-                copies.start(piece, slots + piece * Tile::piece_bytes);
-                rnn_copy_commit();
-            }
+    rnn_copy_commit();
+    if constexpr (Tile::gates > 0)
+        if (multiplies)
             rnn_multiply_tile<Phase, Columns>(copies, place, slots);
-        }
-    }
     if (!multiplies) {
-        rnn_copy_commit();
         rnn_copy_wait<0>();
         __syncthreads();
     }
@@ -606,6 +535,8 @@ template <int Phase> RNN_INLINE void rnn_norm_row(const RnnStep &step)
     if constexpr (rnn_phases[Phase].norms[0] > 0) {
         const long long row = blockIdx.x;
         const RnnWhen when = rnn_when(step, row);
+        rnn_grid_wait();
+        rnn_grid_launch_next();
         float statistic[2 * RNN_NORMS] = {};
         if (when.takes)
             rnn_take_statistics<Phase>(step, row, when, statistic);

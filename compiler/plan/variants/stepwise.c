@@ -8,35 +8,58 @@ static void check(Arena *arena, const PlanContext *context, Reasons *reasons)
     (void)arena, (void)context, (void)reasons;
 }
 
-/// Fitted to an H200: LSTM of 64 to 2048 units, B 32 and 64, all precisions, within 10 %. A launch
-/// in a graph with its pointwise part, and what a CTA loads while all SMs do.
-static const double launch_us = 2.9, cta_bytes_per_us = 21.6e3;
+/// Fitted to an H200: rnn, lstm and gru of 64 to 2816 units, B 1 to 64, float16 and float32, within
+/// 25 %. A launch in a graph with its pointwise part, a chunk of the CTA's product, what a CTA
+/// copies while all SMs do, and the multiply-adds of a float32 product, which is three of tf32.
+static const double launch_us = 1.93, chunk_us = 0.20, cta_bytes_per_us = 47e3,
+                    split_macs_per_us = 0.28e6;
+
+enum { TILE_ROWS = 64, COLUMNS_STEP = 16, COLUMNS_MAX = 80, CHUNK_BYTES = 256 };
 
 static int64_t quotient(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
 }
 
-/// The tile of templates/cuda/stepwise.cu: columns of R and rows of the operand, K long.
+/// Tiles of `columns` that a phase's units take.
+static int64_t tiles_of(const PlanContext *context, const CellPhase *phase, int64_t columns)
+{
+    const int64_t size = layer_domain_size(context->layer, phase->domain);
+    return quotient(size, columns / phase->row_count > 0 ? columns / phase->row_count : 1);
+}
+
+/// Columns of a CTA's tile at small B, chosen as templates/cuda/stepwise_tile.cuh does.
+static int64_t columns_of(const PlanContext *context, const CellPhase *phase)
+{
+    int64_t best = 0, least = 0;
+    for (int64_t columns = COLUMNS_STEP; columns <= COLUMNS_MAX; columns += COLUMNS_STEP) {
+        const int64_t turns =
+            quotient(tiles_of(context, phase, columns), context->device->sm_count);
+        const int64_t copied = turns * (columns + TILE_ROWS / 2);
+        if (best == 0 || copied < least) {
+            best = columns;
+            least = copied;
+        }
+    }
+    return best;
+}
+
 static double phase_us(const PlanContext *context, const CellPhase *phase)
 {
-    enum { TILE_ROWS = 64, COLUMNS_MIN = 16, COLUMNS_MAX = 64 };
-    const Layer *layer = context->layer;
-    const int64_t size = layer_domain_size(layer, phase->domain), sms = context->device->sm_count;
     const int64_t row_tiles = quotient(context->batch, TILE_ROWS);
     const double launches = phase->norm_count > 0 ? 2 : 1;
     if (phase->row_count == 0)
         return launches * launch_us;
-    int64_t columns = COLUMNS_MIN, tiles;
-    for (;; columns *= 2) {
-        tiles = row_tiles * quotient(size * phase->row_count, columns);
-        if (tiles <= sms || columns >= COLUMNS_MAX)
-            break;
-    }
+    const int64_t columns = columns_of(context, phase);
+    const int64_t tiles = row_tiles * tiles_of(context, phase, columns);
     const int64_t rows = context->batch < TILE_ROWS ? context->batch : TILE_ROWS;
-    const double bytes = (double)((columns + rows) * layer_phase_columns(layer, phase) *
-                                  operand_bytes(context->precision));
-    return launches * launch_us + (double)quotient(tiles, sms) * bytes / cta_bytes_per_us;
+    const int64_t depth_bytes =
+        layer_phase_columns(context->layer, phase) * operand_bytes(context->precision);
+    double tile_us = chunk_us * (double)quotient(depth_bytes, CHUNK_BYTES) +
+                     (double)((columns + rows) * depth_bytes) / cta_bytes_per_us;
+    if (context->precision == PRECISION_FLOAT32)
+        tile_us += (double)(columns * rows * depth_bytes) / 4 / split_macs_per_us;
+    return launches * launch_us + (double)quotient(tiles, context->device->sm_count) * tile_us;
 }
 
 static void estimate(Arena *arena, const PlanContext *context, Choice *choice)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../memory.h"
+#include "launch.h"
 #include "layer_weights.h"
 #include "replay.h"
 
@@ -38,7 +39,8 @@ typedef struct {
     CUfunction few[RNNC_PHASES_MAX], many[RNNC_PHASES_MAX], norms[RNNC_PHASES_MAX];
     Shape shapes[RNNC_PHASES_MAX];
     int sm_count;
-    CUdeviceptr matrices[RNNC_PHASES_MAX];    ///< rows of R or P as operands; 0: no product
+    bool waits;                            ///< the kernels may begin while the one before them runs
+    CUdeviceptr matrices[RNNC_PHASES_MAX]; ///< rows of R or P as operands; 0: no product
     CUdeviceptr operands[RNNC_PHASES_MAX][2]; ///< narrowed operands by parity; carries have one
     CUdeviceptr alternates[RNNC_STATES_MAX], carries[RNNC_GATES_MAX];
     CUdeviceptr product; ///< of a phase with norms
@@ -183,6 +185,7 @@ static rnnc_status find_kernels(StepwiseState *state, const rnnc_cuda_layer_opti
         if (!result && options->layer->phases[p].statistic_count > 0)
             result = find_kernel(options, "rnn_norm", p, 0, &state->norms[p]);
     }
+    state->waits = !result && rnnc_cuda_waits(cuda, state->few[0]);
     return rnnc_layer_weights_check(&state->weights, result,
                                     "looking for the kernels of its steps");
 }
@@ -305,27 +308,48 @@ static void set_step(const StepwiseState *state, const rnnc_layer_call *call, in
         step->operands[p] = state->operands[p][layer->phases[p].operand_is_state ? parity ^ 1 : 0];
 }
 
-static rnnc_status run_phase(StepwiseState *state, int index, StepArguments *step)
+/// One launch of a step. All but a run's first may begin before the launch in front of them ends:
+/// they wait for it before they touch what a run writes.
+static CUresult launch(const StepwiseState *state, CUfunction kernel, unsigned across,
+                       unsigned down, int shared_bytes, bool first, StepArguments *step)
 {
     const rnnc_cuda_layer_options *options = &state->weights.options;
-    const rnnc_phase_desc *phase = &options->layer->phases[index];
+    void *arguments[] = {step};
+    CUlaunchAttribute early = rnnc_cuda_early();
+    const CUlaunchConfig config = {.gridDimX = across,
+                                   .gridDimY = down,
+                                   .gridDimZ = 1,
+                                   .blockDimX = THREADS,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .sharedMemBytes = (unsigned)shared_bytes,
+                                   .hStream = options->stream,
+                                   .attrs = &early,
+                                   .numAttrs = state->waits && !first};
+    return options->cuda->cuLaunchKernelEx(&config, kernel, arguments, NULL);
+}
+
+static rnnc_status run_phase(StepwiseState *state, int index, StepArguments *step)
+{
+    const rnnc_phase_desc *phase = &state->weights.options.layer->phases[index];
     const Shape *shape = &state->shapes[index];
     const int64_t row_tiles = (step->batch + TILE_ROWS - 1) / TILE_ROWS;
     const bool many =
         shape->tiles_many < shape->tiles && row_tiles * shape->tiles_many >= state->sm_count;
-    void *arguments[] = {step};
+    const bool first = step->step == 0 && index == 0;
+    const bool multiplies = phase->row_count > 0 || phase->statistic_count == 0;
     CUresult result = 0;
     step->matrix = state->matrices[index];
     step->operand = state->operands[index][phase->operand_is_state ? step->step & 1 : 0];
-    if (phase->row_count > 0 || phase->statistic_count == 0)
-        result = options->cuda->cuLaunchKernel(
-            many ? state->many[index] : state->few[index],
-            (unsigned)(many ? shape->tiles_many : shape->tiles), (unsigned)row_tiles, 1, THREADS, 1,
-            1, (unsigned)(many ? shape->shared_bytes_many : shape->shared_bytes), options->stream,
-            arguments, NULL);
+    if (multiplies && many)
+        result = launch(state, state->many[index], (unsigned)shape->tiles_many, (unsigned)row_tiles,
+                        shape->shared_bytes_many, first, step);
+    else if (multiplies)
+        result = launch(state, state->few[index], (unsigned)shape->tiles, (unsigned)row_tiles,
+                        shape->shared_bytes, first, step);
     if (!result && phase->statistic_count > 0)
-        result = options->cuda->cuLaunchKernel(state->norms[index], (unsigned)step->batch, 1, 1,
-                                               THREADS, 1, 1, 0, options->stream, arguments, NULL);
+        result = launch(state, state->norms[index], (unsigned)step->batch, 1, 0,
+                        first && !multiplies, step);
     return rnnc_layer_weights_check(&state->weights, result, "starting a step");
 }
 
