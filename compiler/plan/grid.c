@@ -111,6 +111,16 @@ static Rates rates_of(const PlanContext *context, const GridLayout *layout)
     return (Rates){0.91, 0.0072, 0.0385, 0, 16.6 * products};
 }
 
+/// What a phase gains by waiting before it asks for its operand, as rnn_patience does.
+static double patience_us(const PlanContext *context, const GridLayout *layout, int64_t rows)
+{
+    if (rows < 4 && word_elements(context) == 2)
+        return 0;
+    if (layout->share * layout->rows < THREADS)
+        return 0.3;
+    return rows >= 16 ? 0.25 : 0;
+}
+
 /// Microseconds of one step of all rows.
 static double step_us(const PlanContext *context, const GridLayout *layout, const Shapes *shapes)
 {
@@ -125,7 +135,8 @@ static double step_us(const PlanContext *context, const GridLayout *layout, cons
     const double core_cycles = (double)shapes->fragments * row_tiles * rates.fragment;
     const double multiply = core_cycles > shared_cycles ? core_cycles : shared_cycles;
     const double sums = (double)(2 * WARPS * shapes->tile_rows * layout->rows * 4) / 128;
-    const double exchange = rates.phase + rates.cta * layout->ctas +
+    const double exchange = rates.phase - patience_us(context, layout, rows) +
+                            rates.cta * layout->ctas +
                             rates.kilobyte * (double)(rows * shapes->operand_bytes) / 1e3;
     return (double)waves * context->layer->cell->phase_count *
            (exchange + (rates.sums * sums + multiply) / 1755);

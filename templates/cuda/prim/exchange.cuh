@@ -50,4 +50,12 @@ static __device__ __forceinline__ uint4 rnn_flags_load(const unsigned *flags)
     return values;
 }
 
+/// Lets some cycles of the SM's clock pass.
+static __device__ __forceinline__ void rnn_pass(int cycles)
+{
+    const unsigned from = clock();
+    while ((int)(clock() - from) < cycles) {
+    }
+}
+
 #endif
