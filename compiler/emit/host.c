@@ -222,6 +222,7 @@ static void print_variants(Arena *arena, Text *out, const HostModule *module, in
         [RNNC_VARIANT_CPU] = "RNNC_VARIANT_CPU",
         [RNNC_VARIANT_TRAIN_STEPWISE] = "RNNC_VARIANT_TRAIN_STEPWISE",
         [RNNC_VARIANT_PERSISTENT_WIDE] = "RNNC_VARIANT_PERSISTENT_WIDE",
+        [RNNC_VARIANT_TRAIN_CLUSTER] = "RNNC_VARIANT_TRAIN_CLUSTER",
     };
     const LayerPlan *plan = &module->plan->layers[index];
     text_addf(out, "static const rnnc_variant_desc rnnc_variants_%d[] = {\n", index);

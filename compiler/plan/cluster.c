@@ -6,10 +6,12 @@
 
 #include "cell/bounds.h"
 #include "plan/cta.h"
+#include "plan/sharing.h"
 
 enum {
     RING = 4,
     CTAS_MAX = 8, // that every device with clusters has: "portable" in the CUDA programming guide
+    CTAS_MAX_TRAINING = 16, // the runtime asks for them
     THREADS_MAX = 512,
     FRAGMENT_BYTES = 16,
     BARRIER_BYTES = 128,
@@ -21,7 +23,7 @@ enum {
 };
 
 /// Registers of a thread beside fragments, sums and the values of its units.
-enum { REGISTERS_BASE = 60, REGISTERS_MAX = 255, HELD_MAX = 48 };
+enum { REGISTERS_BASE = 60, REGISTERS_BASE_TRAINING = 34, REGISTERS_MAX = 255, HELD_MAX = 48 };
 
 static int64_t divide_up(int64_t value, int64_t unit)
 {
@@ -31,6 +33,7 @@ static int64_t divide_up(int64_t value, int64_t unit)
 /// Shapes of all phases, as rnn_row_tiles, rnn_k_tiles, ... of the skeleton have them.
 typedef struct {
     int64_t factors; ///< of halves: rows of R and P of one unit
+    int64_t room;    ///< units of the widest phase
     int64_t fragments, row_tiles, buffer_bytes, given_floats, items, groups;
     int64_t operand_bytes;  ///< that a CTA sends in a step, to each of the cluster
     int64_t multiply_bytes; ///< of operands, that a warp reads in a step
@@ -68,6 +71,7 @@ static Shapes shapes_of(const PlanContext *context, const ClusterLayout *layout)
         const CellPhase *phase = &layer->cell->phases[p];
         const int64_t groups = groups_of(layout, layer_domain_size(layer, phase->domain));
         shapes.groups = most(shapes.groups, groups);
+        shapes.room = most(shapes.room, layer_domain_size(layer, phase->domain));
         if (phase->row_count == 0)
             continue;
         const int64_t depth = layer_domain_size(layer, phase->operand_domain);
@@ -103,7 +107,8 @@ static int64_t other_registers(const PlanContext *context, const ClusterLayout *
         context->precision == PRECISION_FLOAT32 && !layout->halves ? 2 : 1; // of a tile of R
     const int64_t sums = 4 * shapes->row_tiles * (row_tiles_of(layout) * CHAINS + parts);
     const int peers = layout->ctas / (3 - columns_of(layout));
-    return REGISTERS_BASE + peers + sums + values + ranges;
+    const int base = context->layer->trains ? REGISTERS_BASE_TRAINING : REGISTERS_BASE;
+    return base + peers + sums + values + ranges;
 }
 
 static int held_fragments(const PlanContext *context, const ClusterLayout *layout,
@@ -131,12 +136,10 @@ static int64_t shared_bytes_of(const PlanContext *context, const ClusterLayout *
            (shapes->fragments - layout->held) * 32 * warps * FRAGMENT_BYTES;
 }
 
-/// Clusters that run at once, one CTA an SM. Those of 4 and 8 do not divide every part of the chip:
-/// an H200 has room for 30 and 15 on its 132 SMs.
-static int64_t clusters_at_once(const Device *device, int ctas)
+int64_t clusters_at_once(const Device *device, int ctas)
 {
     const int64_t clusters = device->sm_count / ctas;
-    return ctas == 2 ? clusters : clusters - divide_up(clusters, 16);
+    return ctas <= 2 ? clusters : clusters - divide_up(clusters, 16);
 }
 
 /// CTAs that one SM holds, as registers, threads and shared memory allow.
@@ -176,7 +179,8 @@ static double step_us(const PlanContext *context, const ClusterLayout *layout, c
     const int64_t warps = layout->warps * layout->split * ctas;
     const double on_one = (double)divide_up(warps, 4); // of the tensor cores and schedulers
     const double sent_kb = (double)(shapes->operand_bytes * layout->ctas) / 1e3;
-    const double exchange = (0.29 + 0.003 * layout->ctas) * phases + 0.0255 * sent_kb;
+    const double far = layout->ctas > CTAS_MAX ? 0.12 : 0;
+    const double exchange = (0.29 + far + 0.003 * layout->ctas) * phases + 0.0255 * sent_kb;
     const double multiply =
         tile_us(context, layout) * (double)(shapes->fragments * row_tiles_of(layout)) * on_one;
     const double spilled_bytes =
@@ -196,7 +200,8 @@ static ClusterLayout layout_with(const PlanContext *context, ClusterLayout layou
     layout.shared_bytes = shared_bytes_of(context, &layout, &shapes);
     const int64_t factor_bytes = layout.halves ? shapes.groups * shapes.factors * 4 : 0;
     layout.packed_bytes = layout.ctas * (int64_t)(32 * layout.warps) * layout.split *
-                          (shapes.fragments * FRAGMENT_BYTES + factor_bytes);
+                              (shapes.fragments * FRAGMENT_BYTES + factor_bytes) +
+                          (layout.halves ? shapes.factors * shapes.room * 4 : 0);
     layout.step_us = step_us(context, &layout, &shapes);
     layout.numbers = (WorkLayout){{{"ctas", layout.ctas},
                                    {"warps", layout.warps},
@@ -217,7 +222,8 @@ bool cluster_layout(const PlanContext *context, ClusterLayout *out)
     const bool halves =
         context->precision == PRECISION_FLOAT32 && cell_operands_are_bounded(context->layer->cell);
     *out = (ClusterLayout){.shared_bytes = INT64_MAX};
-    for (int ctas = 2; ctas <= CTAS_MAX; ctas *= 2)
+    const int ctas_max = context->layer->trains ? CTAS_MAX_TRAINING : CTAS_MAX;
+    for (int ctas = 2; ctas <= ctas_max; ctas *= 2)
         for (int split = 1; split <= 2; split++)
             for (int warps = 1; 32 * warps * split <= THREADS_MAX && warps <= 8; warps++)
                 for (int rows = split; rows <= 16; rows *= 2) {
@@ -238,4 +244,37 @@ bool cluster_layout(const PlanContext *context, ClusterLayout *out)
                     found |= fits;
                 }
     return found;
+}
+
+void cluster_check(Arena *arena, const PlanContext *context, Reasons *reasons)
+{
+    ClusterLayout layout;
+    if (!sharing_check(arena, context, "cluster", reasons))
+        return;
+    if (!cluster_is_known(context->device))
+        reason_add(arena, reasons, (Span){0}, "%s (sm_%d) has no thread-block clusters",
+                   context->device->name, context->device->arch);
+    else if (!cluster_layout(context, &layout))
+        cluster_refuse(arena, context, layout.ctas, layout.shared_bytes, reasons);
+}
+
+void cluster_refuse(Arena *arena, const PlanContext *context, int ctas, int64_t shared_bytes,
+                    Reasons *reasons)
+{
+    const Layer *layer = context->layer;
+    reason_add(arena, reasons, layer->spec->units.span,
+               "units: %lld (each of the %d CTAs of a cluster would need %lld KB of shared memory "
+               "beside its registers; %s has %lld KB)",
+               (long long)layer->units, ctas, (long long)(shared_bytes / 1024),
+               context->device->name, (long long)(context->device->shared_bytes_per_cta / 1024));
+}
+
+void cluster_print_numbers(const ClusterLayout *layout, Text *out)
+{
+    text_addf(out,
+              "#define RNN_CTAS %d\n#define RNN_WARPS %d\n#define RNN_SPLIT %d\n"
+              "#define RNN_ROWS %d\n#define RNN_RING %d\n#define RNN_HELD %d\n"
+              "#define RNN_HALVES %d\n#define RNN_SHARED_BYTES %lld\n",
+              layout->ctas, layout->warps, layout->split, layout->rows, layout->ring, layout->held,
+              layout->halves, (long long)layout->shared_bytes);
 }

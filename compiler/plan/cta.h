@@ -26,6 +26,9 @@ double cta_cost_us(const PlanContext *context, const CtaLayout *layout);
 /// Time of the product W*x for all steps.
 double input_product_us(const PlanContext *context);
 
+/// Device memory of W*x, x and what training saves.
+int64_t training_memory_bytes(const PlanContext *context);
+
 /// 2 for bfloat16 and float16, else 4.
 int operand_bytes(Precision precision);
 

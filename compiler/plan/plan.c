@@ -1,6 +1,7 @@
 // Plan: asks every variant about every cell layer, orders those that apply by cost, and keeps what
 // the policy wants: the command line's list, else the spec's `variant`, `unroll` and `cudnn`. Knows
-// no variant by its inside; only `stepwise`, `unrolled` and `cudnn` have a part in the policy.
+// no variant by its inside; only `stepwise` (in training `train_stepwise`), `unrolled` and `cudnn`
+// have a part in the policy.
 #include "plan/plan.h"
 #include "plan/generator.h"
 
@@ -234,6 +235,19 @@ static void keep_kind(Planner *planner, LayerPlan *layer, rnnc_variant_kind kind
         }
 }
 
+/// Runs every layer on every device.
+static bool is_fallback(int kind)
+{
+    return kind == RNNC_VARIANT_STEPWISE || kind == RNNC_VARIANT_TRAIN_STEPWISE;
+}
+
+static void keep_fallback(Planner *planner, LayerPlan *layer)
+{
+    static const char reason[] = "fallback, runs on every device";
+    keep_kind(planner, layer, RNNC_VARIANT_STEPWISE, reason);
+    keep_kind(planner, layer, RNNC_VARIANT_TRAIN_STEPWISE, reason);
+}
+
 /// `auto`: what `unroll` asks for first, then by cost the best generated variant, cudnn and
 /// stepwise.
 static void keep_automatic(Planner *planner, LayerPlan *layer)
@@ -243,14 +257,14 @@ static void keep_automatic(Planner *planner, LayerPlan *layer)
     bool has_generated = layer->choice_count > 0;
     for (int i = 0; i < layer->other_count;) {
         int kind = layer->others[i].variant->kind;
-        bool generated = kind != RNNC_VARIANT_CUDNN && kind != RNNC_VARIANT_STEPWISE;
+        bool generated = kind != RNNC_VARIANT_CUDNN && !is_fallback(kind);
         if (generated && has_generated) {
             i++;
             continue;
         }
-        const char *reason = layer->choice_count == 0        ? "lowest estimate"
-                             : kind == RNNC_VARIANT_STEPWISE ? "fallback, runs on every device"
-                                                             : "next by estimate";
+        const char *reason = layer->choice_count == 0 ? "lowest estimate"
+                             : is_fallback(kind)      ? "fallback, runs on every device"
+                                                      : "next by estimate";
         has_generated |= generated;
         keep(planner, layer, i, reason);
     }
@@ -267,7 +281,7 @@ static void keep_named(Planner *planner, LayerPlan *layer)
         else
             i++;
     if (policy->with_fallback && !policy->all && layer->choice_count > 0)
-        keep_kind(planner, layer, RNNC_VARIANT_STEPWISE, "fallback, runs on every device");
+        keep_fallback(planner, layer);
 }
 
 /// The plan's variant, and stepwise behind it; where it cannot run the layer, why.
@@ -277,7 +291,7 @@ static void keep_planned(Planner *planner, LayerPlan *layer, const PlannedLayer 
     if (!required || planned->variant->kind == RNNC_VARIANT_CUDNN)
         keep_kind(planner, layer, (rnnc_variant_kind)planned->variant->kind, "fastest measured");
     if (layer->choice_count > 0) {
-        keep_kind(planner, layer, RNNC_VARIANT_STEPWISE, "fallback, runs on every device");
+        keep_fallback(planner, layer);
         return;
     }
     Text asked = {.arena = planner->arena};

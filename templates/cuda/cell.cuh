@@ -35,6 +35,16 @@ constexpr __device__ bool rnn_feeds(int writer, int reader)
     return r.row_count > 0 && ((r.operand_is_state ? w.states : w.carries) >> r.operand & 1);
 }
 
+/// Length of R's operands, the same in all its phases; 0: no product with R.
+constexpr __device__ int rnn_scaled_size()
+{
+    int size = 0;
+    for (int p = 0; p < RNN_PHASE_COUNT; p++)
+        if (rnn_phases[p].row_count > 0 && rnn_phases[p].matrix == RNN_MATRIX_R)
+            size = rnn_phases[p].operand_size;
+    return size;
+}
+
 template <int Phase>
 RNN_INLINE void rnn_pointwise(const rnn_f *input, const rnn_f *product, const rnn_f *bias,
                               const rnn_f *recurrent_bias, const rnn_f *parameter,
@@ -61,8 +71,8 @@ RNN_PHASES(RNN_NO_MEMBERS)
 /// What the norms of a phase are taken of, for one unit.
 template <int Phase>
 RNN_INLINE void rnn_members(const rnn_f *input, const rnn_f *product, const rnn_f *bias,
-                            const rnn_f *recurrent_bias, const rnn_f *parameter,
-                            const rnn_f *state, const rnn_f *carry_in, rnn_f *member)
+                            const rnn_f *recurrent_bias, const rnn_f *parameter, const rnn_f *state,
+                            const rnn_f *carry_in, rnn_f *member)
 {
 #define RNN_CALL(number)                                                                           \
     if constexpr (Phase == number)                                                                 \

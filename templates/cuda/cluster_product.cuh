@@ -108,6 +108,14 @@ constexpr __device__ int rnn_first_factor(int phase)
         first += rnn_phases[p].row_count;
     return first;
 }
+/// Units of the widest phase.
+constexpr __device__ int rnn_row_room()
+{
+    int most = 0;
+    for (int p = 0; p < RNN_PHASE_COUNT; p++)
+        most = rnn_phases[p].size > most ? rnn_phases[p].size : most;
+    return most;
+}
 /// Pairs of one buffer of a phase's operand, and where its two buffers begin.
 constexpr __device__ int rnn_buffer_pairs(int phase)
 {
@@ -138,16 +146,6 @@ constexpr __device__ bool rnn_is_sent(int s)
                 rnn_phases[p].operand == s;
     return sent;
 }
-/// Length of R's operands, the same in all its phases; 0: no product with R.
-constexpr __device__ int rnn_scaled_size()
-{
-    int size = 0;
-    for (int p = 0; p < RNN_PHASE_COUNT; p++)
-        if (rnn_phases[p].row_count > 0 && rnn_phases[p].matrix == RNN_MATRIX_R)
-            size = rnn_phases[p].operand_size;
-    return size;
-}
-
 constexpr int rnn_fragment_count = rnn_first_fragment(RNN_PHASE_COUNT);
 constexpr int rnn_held = RNN_HELD < rnn_fragment_count ? RNN_HELD : rnn_fragment_count;
 constexpr int rnn_groups_most = rnn_most_groups();

@@ -127,15 +127,6 @@ constexpr __device__ int rnn_items()
     return (most * RNN_ROWS + RNN_THREADS - 1) / RNN_THREADS;
 }
 
-/// Length of R's operands, the same in all its phases; 0: no product with R.
-constexpr __device__ int rnn_scaled_size()
-{
-    int size = 0;
-    for (int p = 0; p < RNN_PHASE_COUNT; p++)
-        if (rnn_phases[p].row_count > 0 && rnn_phases[p].matrix == RNN_MATRIX_R)
-            size = rnn_phases[p].operand_size;
-    return size;
-}
 /// Whether every CTA sends a part of the operand of `reader`.
 constexpr __device__ bool rnn_all_send(int reader)
 {

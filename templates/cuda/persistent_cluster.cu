@@ -20,11 +20,17 @@
 #include "cuda/cluster_product.cuh"
 #include "cuda/prim/async.cuh"
 #include "cuda/prim/early.cuh"
+#ifndef RNN_TRAINING
+#define RNN_TRAINING 0 // W*x is [T, B, ...] by steps, and what the derivative needs is kept
+#endif
+#if RNN_TRAINING
+#include "cuda/training.cuh"
+#endif
 
 /// What the run kernel is given; all device memory.
 struct RnnRun {
-    const float *input;                             ///< W*x: [B, T, RNN_INPUT_STRIDE]
-    const uint4 *weights;                           ///< by rnn_pack
+    const float *input;   ///< W*x: [B, T, RNN_INPUT_STRIDE], in training [T, B, ...]
+    const uint4 *weights; ///< by rnn_pack
     const float *bias, *recurrent_bias, *parameter; ///< canonical; NULL: none
     float *y;
     RnnStates states;
@@ -34,6 +40,12 @@ struct RnnRun {
     const float *recurrent_scale; ///< [B, operand of R]; NULL: none
     int *fault;                   ///< kind and three numbers; memory of the host's
     int fault_kind, layer;        ///< what goes there where a wait has run out
+#if RNN_TRAINING
+    float *saved;                    ///< [T, B, RNN_SAVED_STRIDE]; NULL: nothing is saved
+    float *kept[RNN_STATES_MAX];     ///< states, [T + 1, B, size]; NULL: not kept
+    float *operands[RNN_PHASES_MAX]; ///< what R multiplies, scaled, [T, B, K]; NULL: as it is
+    const unsigned long long *seed;  ///< of zoneout's draws
+#endif
 };
 
 /// The time of step `step` of row `row` of the group, which takes that step.
@@ -68,8 +80,9 @@ RNN_INLINE void rnn_fetch(const RnnRun &run, const RnnThread &self, int step, in
             const int own = i / (copies * RNN_GATES);
             const int row = RNN_SPLIT == 1 ? own : own * 2 + self.part;
             const bool wanted = row < self.rows && first + unit < RNN_UNITS;
-            const long long line = (self.first_row + row) * run.timesteps +
-                                   (wanted ? rnn_time(run, self, row, step) : 0);
+            const long long line = RNN_TRAINING ? step * run.batch + self.first_row + row
+                                                : (self.first_row + row) * run.timesteps +
+                                                      (wanted ? rnn_time(run, self, row, step) : 0);
             const float *from =
                 wanted ? run.input + line * RNN_INPUT_STRIDE + gate * RNN_UNITS + first + unit
                        : run.input;
@@ -102,9 +115,14 @@ RNN_INLINE void rnn_load_input(const RnnThread &self, int step,
                              g * 8];
 }
 
+#if RNN_TRAINING
+#include "cuda/cluster_tape.cuh"
+#endif
+
 /// Phases Phase, Phase + 1, ... of step `step`.
 template <int Phase>
-RNN_INLINE void rnn_run_phases(RnnThread &self, float (&input)[rnn_item_count][RNN_SOME(RNN_GATES)],
+RNN_INLINE void rnn_run_phases(const RnnRun &run, RnnThread &self, int step,
+                               float (&input)[rnn_item_count][RNN_SOME(RNN_GATES)],
                                float (&carries)[rnn_item_count][RNN_SOME(RNN_CARRIES)],
                                float (&next)[rnn_item_count][RNN_SOME(RNN_STATES)], unsigned turn)
 {
@@ -118,20 +136,25 @@ RNN_INLINE void rnn_run_phases(RnnThread &self, float (&input)[rnn_item_count][R
         }
 #pragma unroll
         for (int i = 0; i < items; i++) {
-            const int group = i / (RNN_ROW_TILES * RNN_COLUMNS);
             float carries_out[RNN_SOME(RNN_CARRIES)];
 #pragma unroll
             for (int c = 0; c < RNN_SOME(RNN_CARRIES); c++)
                 carries_out[c] = carries[i][c];
+#if RNN_TRAINING
+            rnn_pointwise_kept<Phase>(run, self, step, i, input[i], product[i], carries[i],
+                                      carries_out, next[i]);
+#else
+            const int group = i / (RNN_ROW_TILES * RNN_COLUMNS);
             rnn_pointwise<Phase>(input[i], product[i], self.bias[group], self.recurrent_bias[group],
                                  self.parameter[group], self.state[i], carries[i], nullptr,
                                  carries_out, next[i]);
+#endif
 #pragma unroll
             for (int c = 0; c < RNN_SOME(RNN_CARRIES); c++)
                 carries[i][c] = carries_out[c];
         }
         rnn_publish<Phase, 0, false>(self, carries, turn);
-        rnn_run_phases<Phase + 1>(self, input, carries, next, turn);
+        rnn_run_phases<Phase + 1>(run, self, step, input, carries, next, turn);
     }
 }
 
@@ -173,7 +196,7 @@ RNN_INLINE void rnn_step(const RnnRun &run, RnnThread &self, int step, int steps
 #pragma unroll
         for (int s = 0; s < RNN_STATES; s++)
             next[i][s] = self.state[i][s];
-    rnn_run_phases<0>(self, input, carries, next, turn);
+    rnn_run_phases<0>(run, self, step, input, carries, next, turn);
 #pragma unroll
     for (int i = 0; i < rnn_item_count; i++)
 #pragma unroll
@@ -183,6 +206,9 @@ RNN_INLINE void rnn_step(const RnnRun &run, RnnThread &self, int step, int steps
     if (step + 1 < steps)
         rnn_publish<0, 0, true>(self, self.state, turn + 1);
     rnn_write(run, self, step);
+#if RNN_TRAINING
+    rnn_keep_states(run, self, step);
+#endif
     rnn_fetch(run, self, step + RNN_RING - 1, steps);
 }
 
@@ -381,11 +407,11 @@ RNN_INLINE void rnn_begin(const RnnRun &run, RnnThread &self)
 }
 
 /// Tells the host that a wait has run out, where it has no fault to read yet.
-RNN_INLINE void rnn_report(const RnnRun &run)
+RNN_INLINE void rnn_report(int *fault, int kind, int layer)
 {
-    if (*(volatile int *)run.fault || atomicCAS(run.fault, 0, run.fault_kind))
+    if (*(volatile int *)fault || atomicCAS(fault, 0, kind))
         return;
-    run.fault[3] = run.layer;
+    fault[3] = layer;
     __threadfence_system();
 }
 
@@ -405,41 +431,65 @@ extern "C" __global__ void __launch_bounds__(RNN_THREADS, 1) rnn_run(const RnnRu
     }
     rnn_cluster_sync();
     if (self.stuck)
-        rnn_report(run);
+        rnn_report(run.fault, run.fault_kind, run.layer);
 #endif
 }
 
 #if RNN_HALVES
-/// Of a row of R or P.
-RNN_INLINE int rnn_row_exponent(const float *row, int count)
+/// The inverses of the factors of R's rows, behind the fragments, [cta][thread][group][row of one
+/// unit], and their exponents behind those, [row of one unit][unit].
+constexpr int rnn_factor_floats = RNN_CTAS * RNN_THREADS * rnn_groups_most * rnn_factor_count;
+RNN_INLINE int *rnn_exponents(uint4 *packed)
 {
-    unsigned largest = 0;
-    for (int k = 0; k < count; k++) {
-        const unsigned bits = __float_as_uint(row[k]) & 0x7fffffff;
-        largest = bits > largest && bits < 0x7f800000 ? bits : largest;
-    }
-    return rnn_range_exponent(__uint_as_float(largest));
+    return (int *)(packed + (long long)RNN_CTAS * rnn_fragment_count * RNN_THREADS) +
+           rnn_factor_floats;
 }
 
-/// The inverses of the rows' factors, [cta][thread][group][row of R or P of one unit].
-RNN_INLINE void rnn_pack_factors(const float *R, const float *P, float *factors)
+/// Finds the exponents, before rnn_pack: a warp a row.
+extern "C" __global__ void rnn_measure(const float *R, const float *P, uint4 *packed)
 {
-    const int each = rnn_groups_most * rnn_factor_count, total = RNN_CTAS * RNN_THREADS * each;
-    for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < total; at += gridDim.x * blockDim.x) {
+    const int lane = threadIdx.x % 32, warps = gridDim.x * blockDim.x / 32;
+    for (int at = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+         at < rnn_factor_count * rnn_row_room(); at += warps) {
+        const int factor = at / rnn_row_room(), unit = at % rnn_row_room();
+        int phase = 0;
+        while (factor >= rnn_first_factor(phase + 1))
+            phase++;
+        const RnnPhase &of = rnn_phases[phase];
+        if (unit >= of.size)
+            continue;
+        const float *row = (of.matrix == RNN_MATRIX_P ? P : R) +
+                           ((long long)of.rows[factor - rnn_first_factor(phase)] * of.size + unit) *
+                               of.operand_size;
+        unsigned largest = 0;
+        for (int k = lane; k < of.operand_size; k += 32) {
+            const unsigned bits = __float_as_uint(row[k]) & 0x7fffffff;
+            largest = bits > largest && bits < 0x7f800000 ? bits : largest;
+        }
+        largest = __reduce_max_sync(0xffffffff, largest);
+        if (lane == 0)
+            rnn_exponents(packed)[at] = rnn_range_exponent(__uint_as_float(largest));
+    }
+}
+
+RNN_INLINE void rnn_pack_factors(uint4 *packed)
+{
+    const int each = rnn_groups_most * rnn_factor_count;
+    const int *exponents = rnn_exponents(packed);
+    float *factors = (float *)exponents - rnn_factor_floats;
+    for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < rnn_factor_floats;
+         at += gridDim.x * blockDim.x) {
         const int thread = at / each % RNN_THREADS, cta = at / each / RNN_THREADS;
         const int group = at % each / rnn_factor_count, factor = at % rnn_factor_count;
         int phase = 0;
         while (factor >= rnn_first_factor(phase + 1))
             phase++;
-        const RnnPhase &of = rnn_phases[phase];
-        const int owner = thread / 32 % RNN_WARPS, groups = rnn_groups(of.size);
-        const int unit = cta * rnn_share(of.size) + (owner * groups + group) * 8 + thread % 32 / 4;
-        const long long row = (long long)of.rows[factor - rnn_first_factor(phase)] * of.size + unit;
-        factors[at] =
-            group < groups && unit < of.size
-                ? rnn_range_inverse(rnn_row_exponent(
-                      (of.matrix == RNN_MATRIX_P ? P : R) + row * of.operand_size, of.operand_size))
-                : 0.0f;
+        const int size = rnn_phases[phase].size, owner = thread / 32 % RNN_WARPS;
+        const int groups = rnn_groups(size);
+        const int unit = cta * rnn_share(size) + (owner * groups + group) * 8 + thread % 32 / 4;
+        factors[at] = group < groups && unit < size
+                          ? rnn_range_inverse(exponents[factor * rnn_row_room() + unit])
+                          : 0.0f;
     }
 }
 #endif
@@ -478,7 +528,9 @@ extern "C" __global__ void rnn_pack(const float *R, const float *P, uint4 *packe
                     w[e] = row[k + e];
 #if RNN_HALVES
             const float factor =
-                is_there ? rnn_range_factor(rnn_row_exponent(row, of.operand_size)) : 0.0f;
+                is_there ? rnn_range_factor(rnn_exponents(
+                               packed)[(rnn_first_factor(phase) + gate) * rnn_row_room() + unit])
+                         : 0.0f;
             const unsigned high = rnn_pair(w[0] * factor, w[1] * factor);
             words[i] = (fragment - rnn_first_fragment(phase)) % RNN_PARTS == 0
                            ? high
@@ -492,6 +544,6 @@ extern "C" __global__ void rnn_pack(const float *R, const float *P, uint4 *packe
         packed[at] = make_uint4(words[0], words[1], words[2], words[3]);
     }
 #if RNN_HALVES
-    rnn_pack_factors(R, P, (float *)(packed + total));
+    rnn_pack_factors(packed);
 #endif
 }

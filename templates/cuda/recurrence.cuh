@@ -384,16 +384,6 @@ template <int Reader> RNN_INLINE void rnn_publish_initial(const RnnThread &self)
     }
 }
 
-/// Length of R's operands, the same in all its phases; 0: no product with R.
-constexpr __device__ int rnn_scaled_size()
-{
-    int size = 0;
-    for (int p = 0; p < RNN_PHASE_COUNT; p++)
-        if (rnn_phases[p].row_count > 0 && rnn_phases[p].matrix == RNN_MATRIX_R)
-            size = rnn_phases[p].operand_size;
-    return size;
-}
-
 /// The row's steps, the first times of its order, and the first copies of W*x, once that is there.
 RNN_INLINE void rnn_begin_row(const RnnRun &run, RnnThread &self)
 {

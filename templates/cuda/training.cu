@@ -18,38 +18,10 @@
 // over all steps read them.
 //
 //     nvcc -std=c++17 -arch=sm_90 -Itemplates -Xptxas -v -cubin templates/cuda/training.cu
-#include "cuda/cell.cuh"
 #include "cuda/prim/sum.cuh"
-#include "prim/philox.h"
+#include "cuda/training.cuh"
 
-#ifndef RNN_SAVED
-#include "cuda/default_gradient.cuh"
-#endif
-
-enum { RNN_THREADS = 256, RNN_WARPS = RNN_THREADS / 32, RNN_STAGE_NORMS = 4 };
-
-struct RnnStage {
-    int phase, first_delta, size;
-    unsigned states;
-    int norms[RNN_STAGE_NORMS], members[RNN_STAGE_NORMS]; ///< members 0 ends them
-};
-__device__ constexpr RnnStage rnn_stages[] = {RNN_STAGE_ROWS};
-__device__ constexpr int rnn_saved_sizes[] = {RNN_SAVED_SIZES};
-__device__ constexpr int rnn_saved_phases[] = {RNN_SAVED_PHASES};
-__device__ constexpr int rnn_delta_sizes[] = {RNN_DELTA_SIZES};
-__device__ constexpr int rnn_delta_stages[] = {RNN_DELTA_STAGES};
-
-constexpr __device__ int rnn_sum_sizes(const int *sizes, int count)
-{
-    int sum = 0;
-    for (int i = 0; i < count; i++)
-        sum += sizes[i];
-    return sum;
-}
-enum {
-    RNN_SAVED_STRIDE = (rnn_sum_sizes(rnn_saved_sizes, RNN_SAVED) + 3) / 4 * 4,
-    RNN_DELTA_STRIDE = (rnn_sum_sizes(rnn_delta_sizes, RNN_DELTAS) + 3) / 4 * 4
-};
+enum { RNN_THREADS = 256, RNN_WARPS = RNN_THREADS / 32 };
 
 /// The widest state, for the kernel that goes over all of them.
 constexpr __device__ int rnn_widest_state()
@@ -58,80 +30,6 @@ constexpr __device__ int rnn_widest_state()
     for (int i = 0; i < RNN_STATES; i++)
         widest = rnn_state_sizes[i] > widest ? rnn_state_sizes[i] : widest;
     return widest;
-}
-
-/// A row's place in time at one step.
-struct RnnWhen {
-    bool takes; ///< the step: else its states stay
-    bool last;  ///< it is the row's last
-    long long time, position;
-};
-
-/// What both passes know of a step.
-struct RnnStep {
-    const float *bias, *recurrent_bias, *parameter; ///< canonical; NULL: none
-    const int *order;                               ///< [B, T], see rnnc_row; NULL: all steps
-    const RnnRow *rows;                             ///< [B]
-    const float *scale;             ///< [B, operand of R]: factors of what R multiplies; NULL: none
-    const unsigned long long *seed; ///< of zoneout's draws
-    long long batch, timesteps, step;
-};
-
-RNN_INLINE RnnWhen rnn_when(const RnnStep &step, long long row)
-{
-    RnnWhen when;
-    long long last = step.timesteps - 1;
-    if (step.order) {
-        const RnnRow of = step.rows[row];
-        when.takes = step.step < of.steps;
-        when.last = step.step == of.steps - 1;
-        when.time = when.takes ? __ldg(step.order + row * step.timesteps + step.step) : 0;
-        last = of.last;
-    } else {
-        when.takes = true;
-        when.last = step.step == last;
-        when.time = RNN_REVERSED ? last - step.step : step.step;
-    }
-    when.position = RNN_GO_BACKWARDS ? last - when.time : when.time;
-    return when;
-}
-
-/// b, rb and p of one unit.
-struct RnnVectors {
-    float bias[RNN_SOME(RNN_BIASES)], recurrent_bias[RNN_SOME(RNN_RECURRENT_BIASES)];
-    float parameter[RNN_SOME(RNN_PARAMETERS)];
-
-    RNN_MEMBER void load(const RnnStep &step, int unit)
-    {
-        const bool canonical = unit < RNN_UNITS;
-#pragma unroll
-        for (int g = 0; g < RNN_BIASES; g++)
-            bias[g] = step.bias && canonical ? __ldg(step.bias + g * RNN_UNITS + unit) : 0.0f;
-#pragma unroll
-        for (int g = 0; g < RNN_RECURRENT_BIASES; g++)
-            recurrent_bias[g] = step.recurrent_bias && canonical
-                                    ? __ldg(step.recurrent_bias + g * RNN_UNITS + unit)
-                                    : 0.0f;
-#pragma unroll
-        for (int g = 0; g < RNN_PARAMETERS; g++)
-            parameter[g] =
-                step.parameter && canonical ? __ldg(step.parameter + g * RNN_UNITS + unit) : 0.0f;
-    }
-};
-
-/// Draws which states of a unit keep their values: 1 for those that do.
-RNN_INLINE void rnn_draw_zoneout(const RnnStep &step, long long row, long long time, int unit,
-                                 float *draw)
-{
-    constexpr float rates[] = {RNN_ZONEOUT_RATES};
-#pragma unroll
-    for (int i = 0; i < RNN_STATES; i++) {
-        const rnn_dropout made =
-            rnn_dropout_make(*step.seed, rnn_zoneout_stream(RNN_DROPOUT_INDEX, i), rates[i]);
-        draw[i] = rnn_dropout_scale(&made, (unsigned)unit, (unsigned)row, (unsigned)time) == 0.0f
-                      ? 1.0f
-                      : 0.0f;
-    }
 }
 
 /// What a phase of the forward pass is given for one step; all device memory.
@@ -177,19 +75,6 @@ RNN_INLINE void rnn_load_unit(const RnnSave &step, long long row, int unit, RnnU
                           : 0.0f;
 }
 
-template <int Phase>
-RNN_INLINE void rnn_saving(const RnnUnit &of, const float *statistic, const float *draw,
-                           float *carry, float *next, float *saved)
-{
-#define RNN_CALL(number)                                                                           \
-    if constexpr (Phase == number)                                                                 \
-        rnn_saving##number(of.input, of.product, of.vectors.bias, of.vectors.recurrent_bias,       \
-                           of.vectors.parameter, of.state, of.carry, statistic, draw, carry, next, \
-                           saved);
-    RNN_PHASES(RNN_CALL)
-#undef RNN_CALL
-}
-
 /// With recurrent dropout, the scaled copies of what phase Phase has made for products with R.
 template <int Phase, int Reader>
 RNN_INLINE void rnn_publish(const RnnSave &step, const float *states, const float *carries,
@@ -228,8 +113,10 @@ RNN_INLINE void rnn_save_unit(const RnnSave &step, long long row, int unit, cons
                              of.vectors.parameter, of.state, of.carry, statistic, carry, next);
     } else if (when.takes) {
         if (RNN_ZONEOUT)
-            rnn_draw_zoneout(step.at, row, when.time, unit, draw);
-        rnn_saving<Phase>(of, statistic, draw, carry, next, saved);
+            rnn_draw_zoneout(step.at.seed, row, when.time, unit, draw);
+        rnn_saving<Phase>(of.input, of.product, of.vectors.bias, of.vectors.recurrent_bias,
+                          of.vectors.parameter, of.state, of.carry, statistic, draw, carry, next,
+                          saved);
     }
 #pragma unroll
     for (int i = 0; i < RNN_STATES; i++)
@@ -396,7 +283,7 @@ RNN_INLINE void rnn_load_point(const RnnBack &step, long long row, int unit, con
         point.draw[i] = 0.0f;
     }
     if (RNN_ZONEOUT)
-        rnn_draw_zoneout(step.at, row, when.time, unit, point.draw);
+        rnn_draw_zoneout(step.at.seed, row, when.time, unit, point.draw);
     if (unit < RNN_OUTPUTS && (RNN_SEQUENCE_OUT || when.last))
         point.seed[0] +=
             step.dy[row * step.dy_row_stride +
@@ -419,17 +306,6 @@ RNN_INLINE void rnn_load_point(const RnnBack &step, long long row, int unit, con
     }
 }
 
-template <int Stage> RNN_INLINE void rnn_backward(const RnnPoint &of, float *delta, float *adjoint)
-{
-#define RNN_CALL(number)                                                                           \
-    if constexpr (Stage == number)                                                                 \
-        rnn_backward##number(of.vectors.bias, of.vectors.recurrent_bias, of.vectors.parameter,     \
-                             of.state, of.next, of.saved, of.statistic, of.draw, of.seed, delta,   \
-                             adjoint);
-    RNN_STAGES(RNN_CALL)
-#undef RNN_CALL
-}
-
 /// One unit of a stage, and its stores.
 template <int Stage>
 RNN_INLINE void rnn_back_unit(const RnnBack &step, long long row, int unit, const RnnWhen &when,
@@ -440,7 +316,8 @@ RNN_INLINE void rnn_back_unit(const RnnBack &step, long long row, int unit, cons
     if (when.takes) {
         RnnPoint point;
         rnn_load_point(step, row, unit, when, sums, point);
-        rnn_backward<Stage>(point, delta, adjoint);
+        rnn_backward<Stage>(point.vectors, point.state, point.next, point.saved, point.statistic,
+                            point.draw, point.seed, delta, adjoint);
     } else {
 #pragma unroll
         for (int i = 0; i < RNN_STATES; i++)

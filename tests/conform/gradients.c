@@ -470,11 +470,14 @@ static const SampleShape shapes[] = {
     {.batch = 7, .timesteps = 6, .masking = SAMPLE_LENGTHS},
 };
 
-/// Session and checks of one shape. False: there is no such device here.
-static bool run_shape(const Options *options, const rnnc_module *module, Trial *trial)
+/// Session and checks of one shape, by a variant or as planned. False: there is no such device
+/// here.
+static bool run_shape(const Options *options, const rnnc_module *module, const char *variant,
+                      Trial *trial)
 {
     const SampleShape *shape = &trial->sample->shape;
     const rnnc_session_options wanted = {.device = options->device,
+                                         .variant = variant,
                                          .max_batch = shape->batch,
                                          .max_timesteps = shape->timesteps + 1,
                                          .training = 1};
@@ -498,8 +501,11 @@ static bool run_case(Arena *arena, const Options *options, const Network *networ
     double worst = 0.0;
     int failures = 0, count = 0;
     bool is_there = true;
-    for (size_t k = 0; k < sizeof shapes / sizeof *shapes && is_there; k++) {
-        SampleShape shape = shapes[k];
+    // On a GPU as planned, and by the variant that every layer falls back on.
+    const int variants = is_cuda(options) ? 2 : 1;
+    const int runs = variants * (int)(sizeof shapes / sizeof *shapes);
+    for (int k = 0; k < runs && is_there; k++) {
+        SampleShape shape = shapes[k / variants];
         Sample sample;
         if (shape.masking == SAMPLE_LENGTHS && network->own_mask)
             continue;
@@ -508,8 +514,8 @@ static bool run_case(Arena *arena, const Options *options, const Network *networ
         Trial trial = {.network = network,
                        .sample = &sample,
                        .cuda = is_cuda(options),
-                       .random = random_seed(network->name) + k};
-        is_there = run_shape(options, module, &trial);
+                       .random = random_seed(network->name) + (uint64_t)(k / variants)};
+        is_there = run_shape(options, module, k % variants ? "train_stepwise" : NULL, &trial);
         worst = fmax(worst, trial.worst);
         failures += trial.failures;
         count += trial.count;

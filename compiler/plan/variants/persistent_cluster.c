@@ -2,26 +2,7 @@
 // rows of the batch, and exchanges what its products need through distributed shared memory.
 #include "plan/cluster.h"
 #include "plan/cta.h"
-#include "plan/sharing.h"
 #include "rnnc/module.h"
-
-static void check(Arena *arena, const PlanContext *context, Reasons *reasons)
-{
-    const Layer *layer = context->layer;
-    ClusterLayout layout;
-    if (!sharing_check(arena, context, "cluster", reasons))
-        return;
-    if (!cluster_is_known(context->device))
-        reason_add(arena, reasons, (Span){0}, "%s (sm_%d) has no thread-block clusters",
-                   context->device->name, context->device->arch);
-    else if (!cluster_layout(context, &layout))
-        reason_add(arena, reasons, layer->spec->units.span,
-                   "units: %lld (each of the %d CTAs of a cluster would need %lld KB of shared "
-                   "memory beside its registers; %s has %lld KB)",
-                   (long long)layer->units, layout.ctas, (long long)(layout.shared_bytes / 1024),
-                   context->device->name,
-                   (long long)(context->device->shared_bytes_per_cta / 1024));
-}
 
 static void estimate(Arena *arena, const PlanContext *context, Choice *choice)
 {
@@ -47,20 +28,15 @@ static void print_stub(const PlanContext *context, const Choice *choice, Text *o
     ClusterLayout layout;
     (void)choice;
     cluster_layout(context, &layout);
-    text_addf(out,
-              "#define RNN_CTAS %d\n#define RNN_WARPS %d\n#define RNN_SPLIT %d\n"
-              "#define RNN_ROWS %d\n#define RNN_RING %d\n#define RNN_HELD %d\n"
-              "#define RNN_HALVES %d\n#define RNN_SHARED_BYTES %lld\n\n#include "
-              "\"cuda/persistent_cluster.cu\"\n",
-              layout.ctas, layout.warps, layout.split, layout.rows, layout.ring, layout.held,
-              layout.halves, (long long)layout.shared_bytes);
+    cluster_print_numbers(&layout, out);
+    text_add(out, "\n#include \"cuda/persistent_cluster.cu\"\n");
 }
 
 const Variant variant_persistent_cluster = {
     .name = "persistent_cluster",
     .kind = RNNC_VARIANT_PERSISTENT_CLUSTER,
     .gpu = true,
-    .check = check,
+    .check = cluster_check,
     .estimate = estimate,
     .print_stub = print_stub,
 };

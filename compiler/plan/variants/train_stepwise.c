@@ -10,31 +10,35 @@ static void check(Arena *arena, const PlanContext *context, Reasons *reasons)
     (void)arena, (void)context, (void)reasons;
 }
 
-/// A launch in a graph, and what a matrix is read at from L2; not fitted yet.
-static const double launch_us = 2.0, bytes_per_us = 3.0e6;
+/// A launch and a product in a graph, on an H200, and what a matrix is read at from L2.
+static const double launch_us = 2.0, product_us = 4.0, bytes_per_us = 3.0e6;
+
+int64_t training_memory_bytes(const PlanContext *context)
+{
+    const Layer *layer = context->layer;
+    const int64_t floats =
+        layer->cell->W.count * layer->units + layer->cell->gradient->step_elems + layer->inputs;
+    return context->batch * context->timesteps * floats * (int64_t)sizeof(float);
+}
 
 static void estimate(Arena *arena, const PlanContext *context, Choice *choice)
 {
     (void)arena;
     const Layer *layer = context->layer;
-    const Cell *cell = layer->cell;
     double step_us = 0;
-    int64_t floats = (cell->W.count * layer->units) + cell->gradient->step_elems;
-    for (int p = 0; p < cell->phase_count; p++) {
-        const CellPhase *phase = &cell->phases[p];
+    for (int p = 0; p < layer->cell->phase_count; p++) {
+        const CellPhase *phase = &layer->cell->phases[p];
         const int64_t size = layer_domain_size(layer, phase->domain);
         step_us += 2 * launch_us;
         if (phase->row_count > 0)
             step_us +=
-                2 * launch_us +
+                2 * product_us +
                 2.0 * (double)(phase->row_count * size * layer_phase_columns(layer, phase) * 4) /
                     bytes_per_us;
-        floats += phase->row_count * size;
     }
     choice->threads = 256;
     choice->cost_us = 3 * input_product_us(context) + (double)context->timesteps * step_us;
-    choice->memory_bytes =
-        context->batch * context->timesteps * (floats + layer->inputs) * (int64_t)sizeof(float);
+    choice->memory_bytes = training_memory_bytes(context);
     choice->reason = "a product and a launch a phase and step, any size";
 }
 

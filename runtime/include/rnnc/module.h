@@ -160,6 +160,7 @@ typedef enum rnnc_variant_kind {
     RNNC_VARIANT_CPU,
     RNNC_VARIANT_TRAIN_STEPWISE,
     RNNC_VARIANT_PERSISTENT_WIDE,
+    RNNC_VARIANT_TRAIN_CLUSTER,
     RNNC_VARIANT_COUNT
 } rnnc_variant_kind;
 

@@ -1,7 +1,7 @@
 /* Packing of recurrent weights: see packing.h. */
 #include "packing.h"
 
-enum { BLOCKS = 64, THREADS = 256 };
+enum { BLOCKS = 264, THREADS = 256, MEASURE_THREADS = 1024 };
 
 /// Elements of a weight tensor; 0 where the layer has none.
 static int64_t tensor_count(const rnnc_cuda_layer_options *options, rnnc_weight_kind kind)
@@ -16,6 +16,21 @@ static int64_t tensor_count(const rnnc_cuda_layer_options *options, rnnc_weight_
     return count;
 }
 
+CUresult rnnc_pack_launch(const rnnc_cuda_layer_options *options, const char *measure,
+                          CUfunction pack, CUdeviceptr R, CUdeviceptr P, CUdeviceptr packed)
+{
+    const rnnc_cuda_driver *cuda = options->cuda;
+    void *arguments[] = {&R, &P, &packed};
+    CUfunction before = NULL;
+    CUresult result = 0;
+    if (!cuda->cuModuleGetFunction(&before, options->image, measure))
+        result = cuda->cuLaunchKernel(before, BLOCKS, 1, 1, MEASURE_THREADS, 1, 1, 0,
+                                      options->stream, arguments, NULL);
+    return result ? result
+                  : cuda->cuLaunchKernel(pack, BLOCKS, 1, 1, THREADS, 1, 1, 0, options->stream,
+                                         arguments, NULL);
+}
+
 rnnc_status rnnc_pack_recurrent(const rnnc_layer_weights *weights, CUfunction pack,
                                 const float *const from[RNNC_WEIGHT_COUNT], CUdeviceptr packed)
 {
@@ -28,9 +43,8 @@ rnnc_status rnnc_pack_recurrent(const rnnc_layer_weights *weights, CUfunction pa
             status = rnnc_layer_weights_upload(weights, from[kinds[i]],
                                                tensor_count(options, kinds[i]), &matrices[i]);
     if (status == RNNC_OK) {
-        void *arguments[] = {&matrices[0], &matrices[1], &packed};
-        CUresult result = options->cuda->cuLaunchKernel(pack, BLOCKS, 1, 1, THREADS, 1, 1, 0,
-                                                        options->stream, arguments, NULL);
+        CUresult result =
+            rnnc_pack_launch(options, "rnn_measure", pack, matrices[0], matrices[1], packed);
         if (!result)
             result = options->cuda->cuStreamSynchronize(options->stream);
         status = rnnc_layer_weights_check(weights, result, "packing weights");

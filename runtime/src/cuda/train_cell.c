@@ -72,6 +72,17 @@ static rnnc_status open_states(rnnc_train_cell *cell)
     return status;
 }
 
+static rnnc_status open_seed(rnnc_train_cell *cell)
+{
+    bool draws = false;
+    for (int i = 0; i < cell->options.layer->state_count; i++)
+        draws |= cell->training->zoneout[i] > 0;
+    if (!draws)
+        return RNNC_OK;
+    return rnnc_train_cell_check(
+        cell, cell->options.cuda->cuMemAlloc(&cell->seed, sizeof(uint64_t)), "allocating a seed");
+}
+
 rnnc_status rnnc_train_cell_open(const rnnc_cuda_layer_options *options, rnnc_train_cell *cell)
 {
     const rnnc_layer_desc *layer = options->layer;
@@ -99,7 +110,7 @@ rnnc_status rnnc_train_cell_open(const rnnc_cuda_layer_options *options, rnnc_tr
     status = rnnc_train_cell_alloc(cell, N * cell->saved_at.stride + 4, &cell->saved);
     if (status == RNNC_OK)
         status = rnnc_train_cell_alloc(cell, N * 2 * training->norm_count, &cell->statistics);
-    return status;
+    return status == RNNC_OK ? open_seed(cell) : status;
 }
 
 void rnnc_train_cell_close(rnnc_train_cell *cell)
@@ -109,6 +120,8 @@ void rnnc_train_cell_close(rnnc_train_cell *cell)
     for (int i = 0; i < RNNC_WEIGHT_COUNT; i++)
         if (cell->own[i])
             cell->options.cuda->cuMemFree(cell->own[i]);
+    if (cell->seed)
+        cell->options.cuda->cuMemFree(cell->seed);
     memset(cell, 0, sizeof *cell);
 }
 
@@ -156,6 +169,31 @@ int32_t rnnc_train_rows_together(const rnnc_phase_desc *phase, int32_t first)
            phase->rows[first + length] == phase->rows[first] + length)
         length++;
     return length;
+}
+
+rnnc_train_step rnnc_train_step_of(const rnnc_train_cell *cell, const rnnc_layer_call *call)
+{
+    return (rnnc_train_step){.bias = cell->weights[RNNC_WEIGHT_B],
+                             .recurrent_bias = cell->weights[RNNC_WEIGHT_RB],
+                             .parameter = cell->weights[RNNC_WEIGHT_PEEPHOLE],
+                             .order = call->order,
+                             .rows = call->rows,
+                             .scale = call->recurrent_scale,
+                             .seed = cell->seed,
+                             .batch = call->batch,
+                             .timesteps = call->timesteps};
+}
+
+rnnc_status rnnc_train_cell_write_seed(const rnnc_train_cell *cell, const rnnc_layer_call *call)
+{
+    const rnnc_cuda_layer_options *options = &cell->options;
+    const unsigned low = (unsigned)call->seed, high = (unsigned)(call->seed >> 32);
+    if (!cell->seed)
+        return RNNC_OK;
+    CUresult result = options->cuda->cuMemsetD32Async(cell->seed, low, 1, options->stream);
+    if (!result)
+        result = options->cuda->cuMemsetD32Async(cell->seed + 4, high, 1, options->stream);
+    return rnnc_train_cell_check(cell, result, "writing a seed");
 }
 
 static rnnc_status copy(const rnnc_train_cell *cell, const float *from, float *to, int64_t floats)

@@ -34,7 +34,19 @@ typedef struct {
     float *saved, *statistics;      /* NULL: no backward pass */
     rnnc_train_vectors saved_at, delta_at;
     int64_t input_stride; /* of W*x */
+    CUdeviceptr seed;     /* of zoneout's draws, where kernels of a graph find that of each run;
+                           * 0: none */
 } rnnc_train_cell;
+
+/* RnnStep of templates/cuda/training.cuh. */
+typedef struct {
+    const float *bias, *recurrent_bias, *parameter;
+    const int32_t *order;
+    const rnnc_row *rows;
+    const float *scale;
+    CUdeviceptr seed;
+    long long batch, timesteps, step;
+} rnnc_train_step;
 
 /* Allocates, for the session's largest B and T. Close it also after a failure. */
 rnnc_status rnnc_train_cell_open(const rnnc_cuda_layer_options *options, rnnc_train_cell *cell);
@@ -59,6 +71,12 @@ float *rnnc_train_scaled(const rnnc_train_cell *cell, int index, int64_t step, i
 /* How many of a phase's rows from `first` on lie one behind the other in its matrix, and so go
  * through one product; those of heads go alone. */
 int32_t rnnc_train_rows_together(const rnnc_phase_desc *phase, int32_t first);
+
+/* What kernels of a run or its backward pass are told of it, at step 0. */
+rnnc_train_step rnnc_train_step_of(const rnnc_train_cell *cell, const rnnc_layer_call *call);
+
+/* Before a run: its seed, outside of any graph. */
+rnnc_status rnnc_train_cell_write_seed(const rnnc_train_cell *cell, const rnnc_layer_call *call);
 
 /* x by steps, W*x, and the initial states. */
 rnnc_status rnnc_train_cell_begin(const rnnc_train_cell *cell, const rnnc_layer_call *call);

@@ -47,28 +47,19 @@ typedef struct {
     float *returned[RNNC_PHASES_MAX][2];      ///< [B, operand]; carries have one
     float *adjoints[RNNC_STATES_MAX][2];      ///< [B, size]
     float *sums;                              ///< [B, 2 * norms]
-    CUdeviceptr seed;                         ///< of zoneout's draws; 0: none
     rnnc_cuda_replay runs, backs;
 } TrainState;
 
-/// RnnStep, RnnSave and RnnBack of templates/cuda/training.cu.
+/// RnnSave and RnnBack of templates/cuda/training.cu.
 typedef struct {
-    const float *bias, *recurrent_bias, *parameter;
-    const int32_t *order;
-    const rnnc_row *rows;
-    const float *scale;
-    CUdeviceptr seed;
-    long long batch, timesteps, step;
-} Step;
-typedef struct {
-    Step at;
+    rnnc_train_step at;
     const float *input, *product, *state_in[RNNC_STATES_MAX];
     float *state_out[RNNC_STATES_MAX], *carries[RNNC_GATES_MAX], *operands[RNNC_PHASES_MAX];
     float *saved, *statistics, *y;
     long long y_row_stride, y_step_stride;
 } Save;
 typedef struct {
-    Step at;
+    rnnc_train_step at;
     const float *state[RNNC_STATES_MAX], *next[RNNC_STATES_MAX], *saved, *statistics;
     const float *adjoint_in[RNNC_STATES_MAX];
     float *adjoint_out[RNNC_STATES_MAX];
@@ -85,8 +76,6 @@ static void destroy(void *memory)
         return;
     rnnc_cuda_replay_close(&state->runs, state->cell.options.cuda);
     rnnc_cuda_replay_close(&state->backs, state->cell.options.cuda);
-    if (state->seed)
-        state->cell.options.cuda->cuMemFree(state->seed);
     rnnc_train_cell_close(&state->cell);
     rnnc_memory_free(state);
 }
@@ -146,18 +135,6 @@ static rnnc_status open_back(TrainState *state)
     return status;
 }
 
-static rnnc_status open_seed(TrainState *state)
-{
-    bool draws = false;
-    for (int i = 0; i < state->cell.options.layer->state_count; i++)
-        draws |= state->cell.training->zoneout[i] > 0;
-    if (!draws)
-        return RNNC_OK;
-    return rnnc_train_cell_check(
-        &state->cell, state->cell.options.cuda->cuMemAlloc(&state->seed, sizeof(uint64_t)),
-        "allocating a seed");
-}
-
 static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_state)
 {
     *out_state = NULL;
@@ -171,8 +148,6 @@ static rnnc_status prepare(const rnnc_cuda_layer_options *options, void **out_st
         status = open_run(state);
     if (status == RNNC_OK && options->training)
         status = open_back(state);
-    if (status == RNNC_OK && options->training)
-        status = open_seed(state);
     if (status == RNNC_OK)
         *out_state = state;
     else
@@ -191,20 +166,6 @@ static rnnc_status load_weights(void *memory, const float *const weights[RNNC_WE
     TrainState *state = memory;
     memcpy(state->cell.weights, weights, sizeof state->cell.weights);
     return RNNC_OK;
-}
-
-static Step first_step(const TrainState *state, const rnnc_layer_call *call)
-{
-    const float *const *weights = state->cell.weights;
-    return (Step){.bias = weights[RNNC_WEIGHT_B],
-                  .recurrent_bias = weights[RNNC_WEIGHT_RB],
-                  .parameter = weights[RNNC_WEIGHT_PEEPHOLE],
-                  .order = call->order,
-                  .rows = call->rows,
-                  .scale = call->recurrent_scale,
-                  .seed = state->seed,
-                  .batch = call->batch,
-                  .timesteps = call->timesteps};
 }
 
 /// One element a thread, or with `norms` a CTA a row.
@@ -282,7 +243,7 @@ static rnnc_status issue_run(const TrainState *state, const rnnc_layer_call *cal
     const rnnc_layer_desc *layer = cell->options.layer;
     const int64_t B = call->batch;
     const bool saves = call->saves && cell->saved;
-    Save save = {.at = first_step(state, call),
+    Save save = {.at = rnnc_train_step_of(&state->cell, call),
                  .product = state->product,
                  .y = call->y,
                  .y_row_stride = call->y_row_stride,
@@ -389,7 +350,7 @@ static rnnc_status issue_back(const TrainState *state, const rnnc_backward_call 
 {
     const rnnc_train_cell *cell = &state->cell;
     const int64_t B = call->forward.batch, T = call->forward.timesteps;
-    Back back = {.at = first_step(state, &call->forward),
+    Back back = {.at = rnnc_train_step_of(&state->cell, &call->forward),
                  .sums = state->sums,
                  .dy = call->dy,
                  .dy_row_stride = call->dy_row_stride,
@@ -436,19 +397,6 @@ static rnnc_status replay(TrainState *state, rnnc_cuda_replay *graphs, const voi
                                  "starting the graph of its steps");
 }
 
-/// The seed lies where the kernels of a graph find that of each run.
-static rnnc_status write_seed(const TrainState *state, const rnnc_layer_call *call)
-{
-    const rnnc_cuda_layer_options *options = &state->cell.options;
-    const unsigned low = (unsigned)call->seed, high = (unsigned)(call->seed >> 32);
-    if (!state->seed)
-        return RNNC_OK;
-    CUresult result = options->cuda->cuMemsetD32Async(state->seed, low, 1, options->stream);
-    if (!result)
-        result = options->cuda->cuMemsetD32Async(state->seed + 4, high, 1, options->stream);
-    return rnnc_train_cell_check(&state->cell, result, "writing a seed");
-}
-
 static rnnc_status run(void *memory, const rnnc_layer_call *call)
 {
     TrainState *state = memory;
@@ -467,7 +415,7 @@ static rnnc_status run(void *memory, const rnnc_layer_call *call)
     key.x_row_stride = call->x_row_stride, key.x_step_stride = call->x_step_stride;
     key.y_row_stride = call->y_row_stride, key.y_step_stride = call->y_step_stride;
     key.saves = call->saves;
-    const rnnc_status status = write_seed(state, call);
+    const rnnc_status status = rnnc_train_cell_write_seed(&state->cell, call);
     Issue what = {.state = state, .run = call};
     return status == RNNC_OK ? replay(state, &state->runs, &key, sizeof key,
                                       call->timesteps * 2 * layer->phase_count, &what)

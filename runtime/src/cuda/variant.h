@@ -66,6 +66,7 @@ extern const rnnc_cuda_variant rnnc_cuda_persistent_grid;
 extern const rnnc_cuda_variant rnnc_cuda_persistent_wide;
 extern const rnnc_cuda_variant rnnc_cuda_loop;
 extern const rnnc_cuda_variant rnnc_cuda_train_stepwise;
+extern const rnnc_cuda_variant rnnc_cuda_train_cluster;
 /* Dense, embedding and activation layers; their options have no `variant`. The second is for
  * sessions for training. */
 extern const rnnc_cuda_variant rnnc_cuda_pointwise, rnnc_cuda_train_pointwise;

@@ -13,6 +13,7 @@ const rnnc_cuda_variant *rnnc_cuda_variant_find(rnnc_variant_kind kind)
         [RNNC_VARIANT_PERSISTENT_WIDE] = &rnnc_cuda_persistent_wide,
         [RNNC_VARIANT_LOOP] = &rnnc_cuda_loop,
         [RNNC_VARIANT_TRAIN_STEPWISE] = &rnnc_cuda_train_stepwise,
+        [RNNC_VARIANT_TRAIN_CLUSTER] = &rnnc_cuda_train_cluster,
     };
     return (unsigned)kind < RNNC_VARIANT_COUNT ? rows[kind] : NULL;
 }

@@ -43,7 +43,7 @@ static __device__ __forceinline__ void rnn_mma_once(float (&c)[4], const unsigne
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-#if RNN_PRECISION == 0
+#if RNN_PRECISION <= 1
 /// The same with 16 values of float16 in K.
 static __device__ __forceinline__ void rnn_mma_halves(float (&c)[4], const unsigned (&a)[4],
                                                       unsigned b0, unsigned b1)
@@ -53,7 +53,9 @@ static __device__ __forceinline__ void rnn_mma_halves(float (&c)[4], const unsig
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+#endif
 
+#if RNN_PRECISION == 0
 /// The two parts of a float32 operand, in plain arithmetic: so the compiler makes them once of a
 /// fragment that several products take. A NaN is one in `low`, whatever `high` becomes.
 static __device__ __forceinline__ unsigned rnn_high(unsigned x)
