@@ -15,7 +15,7 @@ typedef struct {
     const BenchOptions *options;
     BenchMachine machine;
     BenchReport *report;
-    bool is_spec, any_batch, any_timesteps;
+    bool is_spec, any_batch, any_timesteps, trains;
 } Bench;
 
 static bool is_module(const char *path)
@@ -28,6 +28,7 @@ static bool is_module(const char *path)
 static bool read_sizes(Bench *bench)
 {
     bench->is_spec = !is_module(bench->options->path);
+    bench->trains = bench->options->trains;
     if (!bench->is_spec)
         return true;
     const Spec *spec = spec_read(bench->arena, bench->diags, bench->options->path);
@@ -35,6 +36,7 @@ static bool read_sizes(Bench *bench)
         return false;
     bench->any_batch = spec->batch.any;
     bench->any_timesteps = spec->timesteps.any;
+    bench->trains |= spec->mode == MODE_TRAINING;
     return true;
 }
 
@@ -49,23 +51,25 @@ static bool open_subject(const Bench *bench, int64_t batch, int64_t timesteps, S
         .variants = options->ladder ? "all,loop" : options->variants,
         .batch = bench->is_spec && !bench->any_batch ? batch : 0,
         .timesteps = bench->is_spec && !bench->any_timesteps ? timesteps : 0,
+        .trains = bench->trains,
         .progress = options->progress};
     return subject_open(bench->arena, bench->diags, &open, out);
 }
 
 static bool measure(Bench *bench, const Subject *subject, int64_t batch, int64_t timesteps)
 {
-    const MeasureOptions options = {.gpu = bench->machine.gpu,
-                                    .ordinal = bench->machine.ordinal,
-                                    .arch = bench->report->arch,
-                                    .cpu = bench->machine.cpu,
-                                    .variants = bench->options->ladder
-                                                    ? ladder_variants(bench->arena)
-                                                    : bench->options->variants,
-                                    .batch = batch,
-                                    .timesteps = timesteps,
-                                    .trace = bench->options->trace,
-                                    .progress = bench->options->progress};
+    const MeasureOptions options = {
+        .gpu = bench->machine.gpu,
+        .ordinal = bench->machine.ordinal,
+        .arch = bench->report->arch,
+        .cpu = bench->machine.cpu,
+        .variants =
+            bench->options->ladder ? ladder_variants(bench->arena) : bench->options->variants,
+        .batch = batch,
+        .timesteps = timesteps,
+        .trains = bench->trains || (subject->model && subject->model->trains),
+        .trace = bench->options->trace,
+        .progress = bench->options->progress};
     const char *name = rnnc_module_name(subject->module);
     BenchCase of = {.name = arena_copy(bench->arena, name, strlen(name))};
     if (!measure_case(bench->arena, bench->arena, bench->diags, subject, &options, &of))

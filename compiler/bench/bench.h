@@ -16,6 +16,7 @@ typedef struct {
     const char *device;   ///< "cpu", "cuda:0"; NULL: a GPU where there is one, and the CPU (not for
                           ///< suites) or where there is none
     const char *variants; ///< "all", or a list
+    bool trains;          ///< training is measured, whatever a spec's mode
     bool ladder;          ///< of a path: the ladder's variants instead, on a GPU
     const char *targets;  ///< what specs are compiled for; NULL: what is measured on
     const int64_t *batches, *timesteps; ///< of a path

@@ -141,16 +141,28 @@ int64_t bench_vocabulary(const rnnc_module *module)
     return 1;
 }
 
-/// Memory of the session's for tensor `index`, filled from `values` where they are given, bound.
-static rnnc_status bind(const Subject *subject, BoundSession *bound, const BenchInput *input,
-                        size_t index, const void *values, void **out_memory, int64_t *out_elems)
+/// What binding needs.
+typedef struct {
+    Arena *arena;
+    const Subject *subject;
+    const BenchInput *input;
+    BoundSession *bound;
+} Binding;
+
+/// Memory of the session's for tensor `index`, or with "grad/" before its name for its gradient,
+/// filled from `values` where they are given, bound.
+static rnnc_status bind(const Binding *binding, const char *prefix, size_t index,
+                        const void *values, void **out_memory, int64_t *out_elems)
 {
-    const rnnc_tensor_info *info = rnnc_module_tensor(subject->module, index);
+    const rnnc_tensor_info *info = rnnc_module_tensor(binding->subject->module, index);
+    BoundSession *bound = binding->bound;
     int64_t shape[4];
     int32_t ordinal = 0;
-    *out_elems = (int64_t)shape_of(subject->module, index, input, shape);
+    *out_elems = (int64_t)shape_of(binding->subject->module, index, binding->input, shape);
     const size_t bytes = 4 * (size_t)*out_elems;
     rnnc_status status = rnnc_device_alloc(bound->session, bytes, out_memory);
+    if (status == RNNC_OK)
+        ARENA_PUSH(binding->arena, bound->memories, bound->memory_count, *out_memory);
     if (status == RNNC_OK && values)
         status = rnnc_device_write(bound->session, *out_memory, values, bytes);
     const bool on_cuda =
@@ -160,7 +172,8 @@ static rnnc_status bind(const Subject *subject, BoundSession *bound, const Bench
                              .ndim = info->ndim,
                              .dtype = info->dtype,
                              .shape = shape};
-    return status == RNNC_OK ? rnnc_bind(bound->session, info->name, &tensor) : status;
+    const char *name = arena_format(binding->arena, "%s%s", prefix, info->name);
+    return status == RNNC_OK ? rnnc_bind(bound->session, name, &tensor) : status;
 }
 
 /// Weights of the model, where the module has none of its own.
@@ -183,17 +196,69 @@ static rnnc_status bind_weights(const Subject *subject, BoundSession *bound)
     return status;
 }
 
-static rnnc_status bind_all(const Subject *subject, const BenchInput *input, BoundSession *bound)
+static const float *values_of(const Model *model, const char *name)
 {
+    for (int i = 0; i < model->layer_count; i++)
+        for (int kind = 0; kind < WEIGHT_COUNT; kind++) {
+            const Weight *weight = &model->layers[i].weights[kind];
+            if (weight->name && strcmp(weight->name, name) == 0)
+                return weight->data;
+        }
+    return NULL;
+}
+
+/// Small random numbers, as gradients are; the caller frees them. NULL: there is no memory.
+static float *draw_gradient(int64_t elems)
+{
+    float *values = malloc(4 * (size_t)elems);
+    uint32_t state = 1;
+    for (int64_t i = 0; values && i < elems; i++)
+        values[i] = (float)(2e-4 * draw(&state) - 1e-4);
+    return values;
+}
+
+/// For training: weights on the device, where it reads them, and the gradients of all that has
+/// one but states.
+static rnnc_status bind_training(const Binding *binding)
+{
+    const Subject *subject = binding->subject;
+    rnnc_status status = RNNC_OK;
+    for (size_t i = 0; i < rnnc_module_tensor_count(subject->module) && status == RNNC_OK; i++) {
+        const rnnc_tensor_info *info = rnnc_module_tensor(subject->module, i);
+        const bool is_weight = info->role == RNNC_ROLE_WEIGHT;
+        int64_t shape[4], elems;
+        void *memory;
+        if (is_weight && subject->is_bound)
+            status = bind(binding, "", i, values_of(subject->model, info->name), &memory, &elems);
+        if (status != RNNC_OK || info->dtype.code != kDLFloat || info->role == RNNC_ROLE_STATE ||
+            info->role == RNNC_ROLE_MASK)
+            continue;
+        float *values = NULL;
+        if (info->role == RNNC_ROLE_OUTPUT) {
+            values = draw_gradient((int64_t)shape_of(subject->module, i, binding->input, shape));
+            status = values ? RNNC_OK : RNNC_OUT_OF_MEMORY;
+        }
+        if (status == RNNC_OK)
+            status = bind(binding, "grad/", i, values, &memory, &elems);
+        free(values);
+    }
+    return status;
+}
+
+static rnnc_status bind_all(const Binding *binding)
+{
+    const Subject *subject = binding->subject;
+    BoundSession *bound = binding->bound;
     size_t index = 0;
     int64_t elems;
-    rnnc_status status = bind_weights(subject, bound);
+    rnnc_status status =
+        binding->input->training ? bind_training(binding) : bind_weights(subject, bound);
     find(subject->module, RNNC_ROLE_INPUT, 0, &index);
     if (status == RNNC_OK)
-        status = bind(subject, bound, input, index, input->laid_out, &bound->x, &elems);
+        status = bind(binding, "", index, binding->input->laid_out, &bound->x, &elems);
     for (int i = 0; i < 2 && status == RNNC_OK; i++)
         if (find(subject->module, RNNC_ROLE_OUTPUT, i, &index))
-            status = bind(subject, bound, input, index, NULL, &bound->y[i], &bound->y_elems[i]);
+            status = bind(binding, "", index, NULL, &bound->y[i], &bound->y_elems[i]);
     if (status == RNNC_OK)
         status = rnnc_run(bound->session);
     return status == RNNC_OK ? rnnc_synchronize(bound->session) : status;
@@ -206,11 +271,13 @@ rnnc_status bound_session_open(Arena *arena, const Subject *subject, const Bench
     const rnnc_session_options options = {.device = device,
                                           .variant = variant,
                                           .max_batch = input->batch,
-                                          .max_timesteps = input->timesteps};
+                                          .max_timesteps = input->timesteps,
+                                          .training = input->training};
     rnnc_status status = rnnc_session_create(subject->module, &options, &out->session);
     const char *words = status == RNNC_OK ? NULL : rnnc_last_error();
     if (status == RNNC_OK) {
-        status = bind_all(subject, input, out);
+        const Binding binding = {arena, subject, input, out};
+        status = bind_all(&binding);
         words = rnnc_session_error(out->session);
     }
     if (status == RNNC_OK)
@@ -225,9 +292,8 @@ void bound_session_close(BoundSession *bound)
 {
     if (!bound->session)
         return;
-    rnnc_device_free(bound->session, bound->x);
-    for (int i = 0; i < 2; i++)
-        rnnc_device_free(bound->session, bound->y[i]);
+    for (int i = 0; i < bound->memory_count; i++)
+        rnnc_device_free(bound->session, bound->memories[i]);
     rnnc_session_destroy(bound->session);
     *bound = (BoundSession){0};
 }

@@ -11,6 +11,7 @@ typedef struct {
     int64_t batch, timesteps;
     const void *x;        ///< batch-major: float32 [B, T, features], or int32 tokens [B, T]
     const void *laid_out; ///< the same in the module's layout
+    bool training;        ///< sessions are for training, with weights and gradients bound
 } BenchInput;
 
 /// B and T of a module: as asked (0: not), else what it is compiled for, else 1 and 100. Adds E0805
@@ -30,6 +31,8 @@ typedef struct {
     rnnc_session *session;
     void *x, *y[2]; ///< device memory
     int64_t y_elems[2];
+    void **memories; ///< all device memory, in the arena
+    int memory_count;
     const char *fault; ///< why it could not be opened; in the arena
 } BoundSession;
 

@@ -117,6 +117,8 @@ static const char *planner_reason(const Measurement *measurement, const char *na
                                      .at_once = 1};
         if (layer->kind != LAYER_CELL || !context.device)
             continue;
+        if (model->trains != variant->trains)
+            return variant->trains ? "it only trains" : "it has no backward pass";
         variant->check(measurement->arena, &context, &reasons);
         if (reasons.count > 0)
             return arena_format(measurement->arena, "%s: %s", layer->name, reasons.items[0].text);
@@ -231,6 +233,7 @@ static void measure_variants(Measurement *measurement)
     if (strcmp(names, "all") == 0) {
         for (const Variant *const *at = plan_variants; *at; at++)
             if ((*at)->gpu && !(*at)->for_comparison &&
+                (*at)->trains == measurement->input.training &&
                 !(measurement->options->without_module_cudnn && strcmp((*at)->name, "cudnn") == 0))
                 measure_named(measurement, (*at)->name);
         return;
@@ -286,6 +289,7 @@ static void describe(Measurement *measurement)
     const Model *model = measurement->subject->model;
     BenchCase *of = measurement->of;
     const BenchInput *input = &measurement->input;
+    of->trains = input->training;
     of->batch = input->batch;
     of->timesteps = input->timesteps;
     of->cell = of->precision = "unknown";
@@ -294,7 +298,9 @@ static void describe(Measurement *measurement)
         return;
     of->precision = precision_name(model->spec->precision);
     of->operations = floors_operations(model, input->batch, input->timesteps);
-    if (measurement->options->gpu)
+    if (input->training) // each product comes once forward, and for both of its factors back
+        of->operations *= 3;
+    else if (measurement->options->gpu)
         of->floor = floors_of(model, input->batch, input->timesteps,
                               device_find(measurement->options->arch));
     of->layers = 0;
@@ -321,7 +327,9 @@ bool measure_case(Arena *arena, Arena *scratch, Diags *diags, const Subject *sub
                                .subject = subject,
                                .options = options,
                                .of = out,
-                               .input = {.batch = options->batch, .timesteps = options->timesteps}};
+                               .input = {.batch = options->batch,
+                                         .timesteps = options->timesteps,
+                                         .training = options->trains}};
     if (!bench_sizes(diags, subject->module, &measurement.input.batch,
                      &measurement.input.timesteps) ||
         !bench_input(scratch, diags, subject->module, bench_vocabulary(subject->module),
@@ -336,8 +344,10 @@ bool measure_case(Arena *arena, Arena *scratch, Diags *diags, const Subject *sub
     if (options->cpu && is_wanted(options->variants, "cpu"))
         measure_session(&measurement, BENCH_CPU, "cpu", "cpu");
     if (options->gpu && !options->without_library && subject->model) {
-        const LibraryCalls calls =
+        LibraryCalls calls =
             library_calls(arena, subject->model, options->ordinal, out->batch, out->timesteps);
+        for (int i = 0; i < calls.count; i++)
+            calls.calls[i].training = measurement.input.training;
         out->cudnn = calls.text;
         measure_library(&measurement, &calls);
     }

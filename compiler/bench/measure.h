@@ -14,6 +14,7 @@ typedef struct {
     bool without_module_cudnn; ///< cuDNN alone is enough
     bool without_library;
     int64_t batch, timesteps; ///< 0: the module's
+    bool trains;              ///< a run is rnnc_forward and rnnc_backward
     struct Trace *trace;      ///< takes what ran on the GPU; NULL: not wanted
     /// Told before each row; may be NULL.
     void (*progress)(const char *what);

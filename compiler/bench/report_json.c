@@ -75,6 +75,7 @@ static json_t *case_json(const BenchReport *report, const BenchCase *of)
     json_object_set_new(out, "units", json_integer(of->units));
     json_object_set_new(out, "layers", json_integer(of->layers));
     json_object_set_new(out, "directions", json_integer(of->directions));
+    json_object_set_new(out, "training", json_boolean(of->trains));
     json_object_set_new(out, "batch", json_integer(of->batch));
     json_object_set_new(out, "timesteps", json_integer(of->timesteps));
     json_object_set_new(out, "precision", json_string(of->precision));
@@ -211,6 +212,7 @@ static BenchCase read_case(Arena *arena, const json_t *from)
                     .units = read_integer(from, "units"),
                     .layers = (int)read_integer(from, "layers"),
                     .directions = (int)read_integer(from, "directions"),
+                    .trains = json_is_true(json_object_get(from, "training")),
                     .batch = read_integer(from, "batch"),
                     .timesteps = read_integer(from, "timesteps"),
                     .operations = read_number(from, "operations"),

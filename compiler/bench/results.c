@@ -162,10 +162,10 @@ const char *bench_trace_text(Arena *arena, const BenchRow *row)
 
 const char *bench_shape_text(Arena *arena, const BenchCase *of)
 {
-    return arena_format(arena, "%s %lld -> %lld%s%s", of->cell, (long long)of->inputs,
-                        (long long)of->units,
-                        of->layers > 1 ? arena_format(arena, ", %d layers", of->layers) : "",
-                        of->directions > 1 ? ", both directions" : "");
+    return arena_format(
+        arena, "%s %lld -> %lld%s%s%s", of->cell, (long long)of->inputs, (long long)of->units,
+        of->layers > 1 ? arena_format(arena, ", %d layers", of->layers) : "",
+        of->directions > 1 ? ", both directions" : "", of->trains ? ", training" : "");
 }
 
 /// Whether `name` is `variant`, or one of its ways ("cudnn:standard").

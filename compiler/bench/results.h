@@ -47,6 +47,7 @@ typedef struct {
     const char *name, *cell, *precision;
     int64_t inputs, units; ///< of the first cell layer
     int layers, directions;
+    bool trains; ///< a run is the forward pass that saves, and the backward pass
     int64_t batch, timesteps;
     double operations;     ///< multiplications and additions of all products in one run
     const char *cudnn;     ///< what of cuDNN it is compared with, and why

@@ -24,6 +24,8 @@ static const Model *read_model(Arena *arena, Diags *diags, const SubjectOptions 
         sized->batch = (SpecSize){.value = options->batch, .span = spec->batch.span};
     if (options->timesteps)
         sized->timesteps = (SpecSize){.value = options->timesteps, .span = spec->timesteps.span};
+    if (options->trains)
+        sized->mode = MODE_TRAINING;
     return model_build(arena, diags, sized);
 }
 
@@ -47,6 +49,7 @@ bool subject_compile(Arena *arena, Diags *diags, const SubjectOptions *options,
                                     .plan = options->plan,
                                     .batch = options->batch,
                                     .timesteps = options->timesteps,
+                                    .trains = options->trains,
                                     .without_weights = true,
                                     .out_model = out_model,
                                     .progress = options->progress};

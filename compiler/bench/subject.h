@@ -15,6 +15,7 @@ typedef struct {
     const char *variants;        ///< "all" or a list
     const struct PlanFile *plan; ///< instead of variants; NULL: none
     int64_t batch, timesteps;    ///< instead of the spec's fixed ones; 0: the spec's
+    bool trains;                 ///< for training, whatever the spec's mode
     bool reuse;                  ///< take the module at module_path where there is one
     void (*progress)(const char *stage);
 } SubjectOptions;

@@ -26,7 +26,8 @@ typedef struct {
 
 static const SuiteCase *find_cases(SuiteRun *run, int *out_count)
 {
-    const SuiteCase *cases = suite_cases(run->arena, run->options->suite, out_count);
+    const SuiteCase *cases =
+        suite_cases(run->arena, run->options->suite, run->options->trains, out_count);
     if (cases)
         return cases;
     size_t count = 0;
@@ -87,6 +88,7 @@ static bool measure(SuiteRun *run, Arena *scratch, const SuiteCase *of, const Su
                                     .without_module_cudnn = true,
                                     .batch = of->batch,
                                     .timesteps = of->timesteps,
+                                    .trains = of->trains,
                                     .trace = run->options->trace,
                                     .progress = run->options->progress};
     BenchCase measured = {

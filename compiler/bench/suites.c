@@ -5,10 +5,12 @@
 
 #include "base/text.h"
 
-const char *const suite_names[] = {
-    "headline", "cudnn5", "deepbench", "deepbench_training", "deepbench_inference", NULL};
+const char *const suite_names[] = {"headline",  "training",           "cudnn5",
+                                   "deepbench", "deepbench_training", "deepbench_inference",
+                                   NULL};
 
 #define LEAKY "activation: {leaky_relu: 0.05}"
+#define LEAKY_DROPPED LEAKY ", recurrent_dropout: 0.2"
 
 static const struct {
     const char *suite;
@@ -76,10 +78,16 @@ static const char *name_of(Arena *arena, const SuiteCase *of, const char *cell, 
 /// The cell's name in a case's: keys that change it belong to it.
 static const char *cell_of(Arena *arena, const SuiteCase *of)
 {
-    return strcmp(of->keys, LEAKY) == 0 ? arena_format(arena, "leaky_%s", of->cell) : of->cell;
+    static const struct {
+        const char *keys, *prefix;
+    } changes[] = {{LEAKY, "leaky"}, {LEAKY_DROPPED, "leaky_dropped"}};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+        if (strcmp(of->keys, changes[i].keys) == 0)
+            return arena_format(arena, "%s_%s", changes[i].prefix, of->cell);
+    return of->cell;
 }
 
-const SuiteCase *suite_cases(Arena *arena, const char *suite, int *out_count)
+const SuiteCase *suite_cases(Arena *arena, const char *suite, bool trains, int *out_count)
 {
     SuiteCase *cases = NULL;
     *out_count = 0;
@@ -89,7 +97,9 @@ const SuiteCase *suite_cases(Arena *arena, const char *suite, int *out_count)
         SuiteCase of = rows[i].of;
         const char *cell = cell_of(arena, &of);
         of.name = name_of(arena, &of, cell, true);
-        of.module = name_of(arena, &of, cell, !of.any_timesteps);
+        of.trains = trains || strcmp(suite, "training") == 0;
+        of.module = arena_format(arena, "%s%s", name_of(arena, &of, cell, !of.any_timesteps),
+                                 of.trains ? "_training" : "");
         of.plain = of.most_cost > 0 ? name_of(arena, &of, "lstm", true) : NULL;
         ARENA_PUSH(arena, cases, *out_count, of);
     }
@@ -110,6 +120,7 @@ const char *suite_spec(Arena *arena, const SuiteCase *of)
               of->directions > 1 ? "{bidirectional: {merge: concat, layer: " : "", of->cell,
               (long long)of->units, of->layers, of->keys[0] ? ", " : "", of->keys,
               of->directions > 1 ? "}}" : "");
-    text_addf(&text, "compile: {precision: %s}\nweights: {seed: 1}\n", of->precision);
+    text_addf(&text, "compile: {precision: %s%s}\nweights: {seed: 1}\n", of->precision,
+              of->trains ? ", mode: training" : "");
     return text_string(&text);
 }

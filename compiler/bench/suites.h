@@ -13,6 +13,7 @@ typedef struct {
     const char *cell, *keys, *precision;
     int64_t inputs, units, batch, timesteps;
     int layers, directions;
+    bool trains;        ///< training is measured
     bool any_timesteps; ///< of the spec
     double bar;         ///< ratio to cuDNN that it must reach; 0: none
     double most_cost;   ///< times the plain lstm of its sizes, at most; 0: nothing to hold
@@ -20,7 +21,8 @@ typedef struct {
 } SuiteCase;
 
 /// The cases of a suite, or NULL where there is none of that name.
-const SuiteCase *suite_cases(Arena *arena, const char *suite, int *out_count);
+/// With `trains`, as in the suite `training`, they measure training.
+const SuiteCase *suite_cases(Arena *arena, const char *suite, bool trains, int *out_count);
 
 /// All names, NULL-ended.
 extern const char *const suite_names[];

@@ -104,6 +104,11 @@ static bool read_options(CliCall *call, BenchOptions *out)
                           .targets = cli_value(call, "target"),
                           .variants = cli_value(call, "variants"),
                           .ladder = cli_flag(call, "ladder")};
+    const char *mode = cli_value(call, "mode");
+    out->trains = mode != NULL;
+    if (mode && strcmp(mode, "training") != 0)
+        cli_usage(call, "--mode wants training, not '%s'; without it a spec's own mode holds",
+                  mode);
     static const char *const of_suite[] = {"filter", "modules", "compile", "seconds"};
     static const char *const of_path[] = {"batch", "timesteps"};
     if (!out->path == !out->suite)
@@ -116,6 +121,8 @@ static bool read_options(CliCall *call, BenchOptions *out)
             cli_usage(call, "the cases of a suite have their own --%s", of_path[i]);
     if (out->ladder && (out->suite || out->variants))
         cli_usage(call, "--ladder measures its own variants of one model");
+    if (mode && out->ladder)
+        cli_usage(call, "--ladder is of runs without training");
     if (out->compile_only && !out->modules)
         cli_usage(call, "--compile needs --modules DIR, the folder to fill");
     if (!out->variants)

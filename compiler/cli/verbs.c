@@ -82,10 +82,11 @@ static const CliOption bench_options[] = {
     {"timesteps", 0, false, "N,N..", "numbers of time steps, instead of the model's"},
     {"variants", 0, false, "LIST|all",
      "variants, as in unrolled,cudnn:standard,cpu (default: all)"},
+    {"mode", 0, false, "training", "forward and backward, whatever the spec says"},
     {"ladder", 0, false, NULL, "from the naive loop of launches up, step by step"},
     {"target", 0, false, "LIST", "compile for these (default: what is measured on)"},
     {"suite", 0, false, "NAME",
-     "headline, cudnn5, deepbench, deepbench_training, deepbench_inference"},
+     "headline, training, cudnn5, deepbench, deepbench_training, deepbench_inference"},
     {"filter", 0, false, "TEXT", "of a suite, only cases with this in their name"},
     {"modules", 0, false, "DIR",
      "take a suite's modules from here; compile those that are missing"},
@@ -194,6 +195,7 @@ const CliVerb cli_verbs[] = {
      "  rnnc bench model.so --device cuda:0 --variants unrolled,cudnn:persist_static\n"
      "  rnnc bench --ladder specs/cudnn5_ladder.yaml\n"
      "  rnnc bench --suite headline --json headline.json\n"
+     "  rnnc bench --suite training --json training.json\n"
      "  rnnc bench --suite deepbench --modules DIR --compile --target sm_90\n"
      "  rnnc bench results.json --html results.html\n",
      bench_options, 0, 1, cli_bench},

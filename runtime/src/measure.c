@@ -4,9 +4,17 @@
 
 #include "session.h"
 
+rnnc_status rnnc_measured_run(rnnc_session *session)
+{
+    if (!session || !session->training.trains)
+        return rnnc_run(session);
+    const rnnc_status status = rnnc_forward(session);
+    return status == RNNC_OK ? rnnc_backward(session, NULL) : status;
+}
+
 static rnnc_status run_once(void *context)
 {
-    return rnnc_run(context);
+    return rnnc_measured_run(context);
 }
 
 rnnc_status rnnc_session_time(rnnc_session *session, const rnnc_timing *timing, double *out_us)

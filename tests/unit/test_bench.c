@@ -188,15 +188,20 @@ static const struct {
      9},
 };
 
-/// The CPU's kernels are held against a reference by hand elsewhere.
+/// The CPU's kernels are held against a reference by hand elsewhere. In sessions for training too,
+/// whose runs go forward and back with all bound that they need.
 START_TEST(reference_is_what_the_cpu_gives)
 {
-    const int64_t vocabulary = _i == 2 ? 6 : 0;
+    const int network = _i / 2;
+    const bool trains = _i % 2;
+    const int64_t vocabulary = network == 2 ? 6 : 0;
     const SubjectOptions options = {
-        .spec_path = spec(networks[_i].input, networks[_i].layers, "weights: {seed: 2}\n"),
+        .spec_path =
+            spec(networks[network].input, networks[network].layers, "weights: {seed: 2}\n"),
+        .trains = trains,
         .targets = "cpu",
         .variants = "all"};
-    BenchInput input = {.batch = 3, .timesteps = 9};
+    BenchInput input = {.batch = 3, .timesteps = 9, .training = trains};
     Subject subject;
     const bool opened = subject_open(arena, diags, &options, &subject);
     if (!opened)
@@ -206,13 +211,14 @@ START_TEST(reference_is_what_the_cpu_gives)
     ReferencePart part = {.rows = (int64_t[]){0, 2}, .row_count = 2};
     ReferenceOutput reference[2];
     BoundSession bound;
-    part.timesteps = networks[_i].steps;
+    part.timesteps = networks[network].steps;
     reference_run(arena, subject.model, &part, input.timesteps, input.x, reference);
     ck_assert_int_eq(bound_session_open(arena, &subject, &input, "cpu", NULL, &bound), RNNC_OK);
     const double error = bound_session_error(&bound, &subject, &input, &part, reference);
     ck_assert_msg(error > 0 && error < 1e-6, "%g", error);
     reference[0].values[0] += 0.5;
     ck_assert(bound_session_error(&bound, &subject, &input, &part, reference) > 1e-2);
+    ck_assert_int_eq(rnnc_measured_run(bound.session), RNNC_OK);
     bound_session_close(&bound);
     subject_close(&subject);
 }
@@ -221,10 +227,10 @@ END_TEST
 /// Every case of every suite is a model of the sizes that its row says, under a name of its own.
 START_TEST(suites_are_models)
 {
-    static const int counts[] = {26, 10, 22, 104, 142};
+    static const int counts[] = {26, 11, 10, 22, 104, 142};
     for (int s = 0; suite_names[s]; s++) {
         int count = 0;
-        const SuiteCase *cases = suite_cases(arena, suite_names[s], &count);
+        const SuiteCase *cases = suite_cases(arena, suite_names[s], false, &count);
         ck_assert_msg(count == counts[s], "%s: %d", suite_names[s], count);
         for (int i = 0; i < count; i++) {
             const char *text = suite_spec(arena, &cases[i]);
@@ -238,12 +244,13 @@ START_TEST(suites_are_models)
             ck_assert_int_eq(built->layer_count, cases[i].layers * cases[i].directions);
             ck_assert_int_eq(built->layers[0].units, cases[i].units);
             ck_assert_int_eq(built->batch, cases[i].batch);
+            ck_assert(built->trains == (strcmp(suite_names[s], "training") == 0));
             for (int k = 0; k < i; k++)
                 ck_assert_str_ne(cases[i].name, cases[k].name);
         }
     }
     int count;
-    ck_assert_ptr_null(suite_cases(arena, "none", &count));
+    ck_assert_ptr_null(suite_cases(arena, "none", false, &count));
 }
 END_TEST
 
@@ -251,7 +258,7 @@ END_TEST
 START_TEST(plain_cases_are_there)
 {
     int count = 0, held = 0;
-    const SuiteCase *cases = suite_cases(arena, "headline", &count);
+    const SuiteCase *cases = suite_cases(arena, _i ? "training" : "headline", false, &count);
     for (int i = 0; i < count; i++) {
         bool is_there = !cases[i].plain;
         for (int k = 0; k < i && cases[i].plain; k++)
@@ -259,7 +266,7 @@ START_TEST(plain_cases_are_there)
         ck_assert_msg(is_there, "%s", cases[i].name);
         held += cases[i].plain != NULL;
     }
-    ck_assert_int_eq(held, 3);
+    ck_assert_int_eq(held, _i ? 2 : 3);
 }
 END_TEST
 
@@ -330,11 +337,11 @@ int main(void)
     tcase_add_test(tests, floor_of_a_large_stack);
     tcase_add_test(tests, calls_of_the_library);
     tcase_add_test(tests, calls_in_place_of_others);
-    tcase_add_loop_test(tests, reference_is_what_the_cpu_gives, 0, 3);
+    tcase_add_loop_test(tests, reference_is_what_the_cpu_gives, 0, 6);
     tcase_add_test(tests, part_of_the_reference);
     tcase_add_test(tests, trace_of_two_streams);
     tcase_add_test(tests, suites_are_models);
-    tcase_add_test(tests, plain_cases_are_there);
+    tcase_add_loop_test(tests, plain_cases_are_there, 0, 2);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

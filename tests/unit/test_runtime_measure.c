@@ -10,6 +10,10 @@ static void compile_all(void)
                              "input: {features: 5, batch: any, timesteps: any}\nlayers:\n"
                              "  - {cell: lstm, units: 64, return_sequences: true, name: l0}\n"
                              "weights: {seed: 3}\n");
+    fixture_compile("trains", "rnnc: 1\nname: trains\n"
+                              "input: {features: 5, batch: 1, timesteps: 7}\nlayers:\n"
+                              "  - {cell: lstm, units: 4, return_sequences: true, name: l0}\n"
+                              "compile: {mode: training}\nweights: {seed: 3}\n");
 }
 
 /// The least of five samples of a run with T steps.
@@ -59,6 +63,30 @@ START_TEST(what_cannot_be_timed_is_refused)
 }
 END_TEST
 
+/// A run goes back as well, for which it needs the gradient of y and writes that of x.
+START_TEST(training_is_timed_as_such)
+{
+    static float x[7 * 5], y[7 * 4], dy[7 * 4], dx[7 * 5];
+    rnnc_module *module = fixture_module("trains.so");
+    rnnc_session *session = NULL;
+    const rnnc_session_options options = {.device = "cpu", .training = 1};
+    const rnnc_timing timing = {.runs = 1, .samples = 1};
+    double us;
+    ck_assert_int_eq(rnnc_session_create(module, &options, &session), RNNC_OK);
+    fixture_fill(x, 7 * 5, 1);
+    fixture_fill(dy, 7 * 4, 2);
+    ck_assert_int_eq(fixture_bind(session, "x", x, 1, 7, 5), RNNC_OK);
+    ck_assert_int_eq(fixture_bind(session, "y", y, 1, 7, 4), RNNC_OK);
+    ck_assert_int_eq(rnnc_session_time(session, &timing, &us), RNNC_NOT_READY);
+    ck_assert_int_eq(fixture_bind(session, "grad/y", dy, 1, 7, 4), RNNC_OK);
+    ck_assert_int_eq(fixture_bind(session, "grad/x", dx, 1, 7, 5), RNNC_OK);
+    ck_assert_int_eq(rnnc_session_time(session, &timing, &us), RNNC_OK);
+    ck_assert(dx[0] != 0 && us > 0);
+    rnnc_session_destroy(session);
+    rnnc_module_close(module);
+}
+END_TEST
+
 /// R alone has 4*64*64 float32.
 START_TEST(memory_grows_with_the_batch)
 {
@@ -102,6 +130,7 @@ int main(void)
     tcase_add_unchecked_fixture(tests, compile_all, fixture_remove_folder);
     tcase_add_test(tests, time_is_that_of_one_run);
     tcase_add_test(tests, what_cannot_be_timed_is_refused);
+    tcase_add_test(tests, training_is_timed_as_such);
     tcase_add_test(tests, memory_grows_with_the_batch);
     tcase_add_test(tests, gpu_that_is_not_there);
     tcase_set_timeout(tests, 60);

@@ -1,5 +1,5 @@
 /* Measuring: how long a session's runs take and how much memory it holds, what GPU there is, and
- * cuDNN's own recurrent call alone, to compare with. For benchmarks and tuners; running a model
+ * cuDNN's own recurrent calls alone, to compare with. For benchmarks and tuners; running a model
  * needs none of it. */
 #ifndef RNNC_MEASURE_H
 #define RNNC_MEASURE_H
@@ -28,6 +28,10 @@ typedef struct rnnc_timing {
     int32_t runs, samples; /* at least 1 */
     int32_t in_graph;      /* one run captured in a CUDA graph, which is then launched */
 } rnnc_timing;
+
+/* The run that is timed and traced: rnnc_run, or, of a session for training, rnnc_forward and
+ * rnnc_backward. */
+RNNC_API rnnc_status rnnc_measured_run(rnnc_session *session);
 
 /* Times runs of a session as it is bound: out_us[samples], the mean of each sample's runs in
  * microseconds. Waits for the end of each sample. Run it once before. RNNC_UNAVAILABLE for
@@ -77,11 +81,14 @@ typedef struct rnnc_cudnn_case {
     int64_t inputs, units;
     int64_t projection; /* 0: none */
     int64_t batch, timesteps;
+    int32_t training; /* 1: a run is the forward pass for training, and the gradients of x, states
+                       * and weights, the last of which it adds to what is there */
 } rnnc_cudnn_case;
 
 typedef struct rnnc_cudnn_call rnnc_cudnn_call;
 
-/* Sets up cudnnRNNForward for inference by one algorithm, with random weights and input in the
+/* Sets up cudnnRNNForward, in training also cudnnRNNBackwardData_v8 and
+ * cudnnRNNBackwardWeights_v8, by one algorithm, with random weights and input in the
  * case's own type, time-major: no copy, conversion or other kernel of ours is in its time.
  * RNNC_UNAVAILABLE, with the library's words in rnnc_last_error(), where it refuses. */
 RNNC_API rnnc_status rnnc_cudnn_open(const rnnc_cudnn_case *of, int32_t algorithm,

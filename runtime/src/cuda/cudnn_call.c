@@ -1,11 +1,11 @@
-/* cuDNN alone: one call of its recurrent layer with tensors of its own, to compare with. The
+/* cuDNN alone: its recurrent layer with tensors of its own, to compare with. The
  * weights and the input are random, for a chip's clock depends on what it multiplies. */
 #include <stdbool.h>
 #include <string.h>
 
 #include "../error.h"
 #include "../memory.h"
-#include "cudnn_algorithm.h"
+#include "cudnn_training.h"
 #include "float16.h"
 #include "timing.h"
 
@@ -17,6 +17,8 @@ struct rnnc_cudnn_call {
     CUcontext context;
     CudnnLayer layer;
     CudnnAlgorithm algorithm;
+    bool trains;
+    CudnnTraining training; /* with trains */
     int64_t memory_before, memory_bytes;
     rnnc_error error;
 };
@@ -78,6 +80,24 @@ static void leave(rnnc_cudnn_call *call)
     call->cuda->cuCtxPopCurrent(&unused);
 }
 
+/// Sets up the backward pass; a first run tells whether the library refuses. The gradients that
+/// come in are so small that float16 holds the sums of all runs.
+static rnnc_status open_training(rnnc_cudnn_call *call)
+{
+    CudnnLayer *layer = &call->layer;
+    char words[256] = "";
+    int status = cudnn_training_open(layer, &call->algorithm, &call->training);
+    if (!status && fill(call, call->training.dy, call->training.dy_bytes, 1e-4f))
+        status = DNN_EXECUTION_FAILED;
+    if (!status)
+        status = cudnn_training_run(layer, &call->algorithm, &call->training);
+    if (!status)
+        return RNNC_OK;
+    cudnn_status_text(layer->dnn, status, words, sizeof words);
+    return rnnc_error_set(NULL, RNNC_UNAVAILABLE, "cuDNN refuses %s in training: %s",
+                          cudnn_algorithm_names[call->algorithm.algorithm], words);
+}
+
 static rnnc_status open(rnnc_cudnn_call *call, const rnnc_cudnn_case *of, int32_t algorithm)
 {
     CudnnLayer *layer = &call->layer;
@@ -96,8 +116,9 @@ static rnnc_status open(rnnc_cudnn_call *call, const rnnc_cudnn_case *of, int32_
                               cudnn_algorithm_names[algorithm], call->algorithm.refusal);
     if (fill(call, call->algorithm.weights, call->algorithm.weight_bytes, 0.03f))
         return rnnc_error_set(NULL, RNNC_DEVICE_ERROR, "CUDA: cannot fill the weights");
+    const rnnc_status trained = call->trains ? open_training(call) : RNNC_OK;
     call->memory_bytes = rnnc_cuda_memory_held() - call->memory_before;
-    return RNNC_OK;
+    return trained;
 }
 
 static bool fits(const rnnc_cudnn_case *of, int32_t algorithm)
@@ -128,6 +149,7 @@ rnnc_status rnnc_cudnn_open(const rnnc_cudnn_case *of, int32_t algorithm,
     if (!call)
         return rnnc_error_set(NULL, RNNC_OUT_OF_MEMORY, "out of host memory");
     call->cuda = cuda;
+    call->trains = of->training;
     call->layer = (CudnnLayer){.dnn = dnn,
                                .cuda = cuda,
                                .mode = of->mode,
@@ -160,6 +182,7 @@ void rnnc_cudnn_close(rnnc_cudnn_call *call)
         call->cuda->cuCtxPushCurrent(call->context);
         if (call->layer.stream)
             call->cuda->cuStreamSynchronize(call->layer.stream);
+        cudnn_training_close(&call->layer, &call->training);
         cudnn_algorithm_close(&call->layer, &call->algorithm);
         cudnn_layer_close(&call->layer);
         if (call->layer.stream)
@@ -170,16 +193,17 @@ void rnnc_cudnn_close(rnnc_cudnn_call *call)
     rnnc_memory_free(call);
 }
 
-static rnnc_status forward(void *context)
+static rnnc_status run(void *context)
 {
     rnnc_cudnn_call *call = context;
     const int status =
-        cudnn_algorithm_forward(&call->layer, &call->algorithm, call->layer.x, call->layer.y);
+        call->trains
+            ? cudnn_training_run(&call->layer, &call->algorithm, &call->training)
+            : cudnn_algorithm_forward(&call->layer, &call->algorithm, call->layer.x, call->layer.y);
     char words[256] = "";
     if (status)
         cudnn_status_text(call->layer.dnn, status, words, sizeof words);
-    return status ? rnnc_error_set(NULL, RNNC_DEVICE_ERROR, "cuDNN, forward pass: %s", words)
-                  : RNNC_OK;
+    return status ? rnnc_error_set(NULL, RNNC_DEVICE_ERROR, "cuDNN, running: %s", words) : RNNC_OK;
 }
 
 rnnc_status rnnc_cudnn_time(rnnc_cudnn_call *call, const rnnc_timing *timing, double *out_us)
@@ -189,7 +213,7 @@ rnnc_status rnnc_cudnn_time(rnnc_cudnn_call *call, const rnnc_timing *timing, do
                               "rnnc_cudnn_time: a pointer is NULL, or no run is asked for");
     call->cuda->cuCtxPushCurrent(call->context);
     const rnnc_status status =
-        rnnc_cuda_time(call->cuda, call->layer.stream, timing, forward, call, NULL, out_us);
+        rnnc_cuda_time(call->cuda, call->layer.stream, timing, run, call, NULL, out_us);
     leave(call);
     return status;
 }

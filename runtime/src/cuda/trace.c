@@ -147,7 +147,7 @@ static rnnc_status record(rnnc_session *session, int32_t runs, rnnc_trace *out)
         result = cupti.cuptiActivityEnable(kinds[enabled]);
     rnnc_status status = result ? refuse(result) : RNNC_OK;
     for (int32_t i = 0; i < runs && status == RNNC_OK; i++)
-        status = rnnc_run(session);
+        status = rnnc_measured_run(session);
     if (status == RNNC_OK)
         status = rnnc_synchronize(session);
     while (enabled > 0)
