@@ -133,6 +133,26 @@ static void emit_generator_products(const Generator *generator, Text *out)
     emit_number(out, "RECURRENT_ROWS", recurrent->row_count);
 }
 
+static void emit_cluster_numbers(const Generator *generator, Text *out)
+{
+    emit_number(out, "WARPS", generator->warps);
+    emit_number(out, "SPLIT", 1);
+    emit_number(out, "HALVES", 0);
+    emit_number(out, "RING", 2);
+    emit_number(out, "DRAW_WARPS", generator->draw_warps);
+    emit_number(out, "DRAW_TILES", generator->draw_tiles);
+    text_addf(out, "#define RNN_GENERATOR_BYTES %lld\n", (long long)generator->shared_bytes);
+}
+
+static void emit_grid_numbers(const Generator *generator, Text *out)
+{
+    emit_number(out, "SHARE", generator->share);
+    emit_number(out, "SETS", generator->sets);
+    emit_number(out, "RING", 1);
+    emit_number(out, "REPLICAS", generator->replicas);
+    emit_number(out, "MORE_ROWS", generator->logits);
+}
+
 void emit_cuda_generator(const Plan *plan, Text *out)
 {
     const Generator *generator = plan->generator;
@@ -140,12 +160,13 @@ void emit_cuda_generator(const Plan *plan, Text *out)
     emit_generator_products(generator, out);
     emit_number(out, "VOCABULARY", plan->model->features);
     emit_number(out, "CTAS", generator->ctas);
-    emit_number(out, "SHARE", generator->share);
     emit_number(out, "ROWS", generator->rows);
-    emit_number(out, "RING", 1);
     emit_number(out, "HELD", generator->held);
-    emit_number(out, "REPLICAS", generator->replicas);
-    emit_number(out, "MORE_ROWS", generator->logits);
     emit_number(out, "TABLE_SHARED", generator->table_shared);
-    text_add(out, "\n#include \"cuda/generate.cu\"\n");
+    if (generator->is_cluster)
+        emit_cluster_numbers(generator, out);
+    else
+        emit_grid_numbers(generator, out);
+    text_addf(out, "\n#include \"cuda/%s.cu\"\n",
+              generator->is_cluster ? "generate_cluster" : "generate");
 }

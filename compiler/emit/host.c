@@ -370,10 +370,12 @@ static void print_generator(Text *out, const HostModule *module)
     print_string(out, generator->refusal);
     text_addf(out,
               ", .image = %d, .layers = %d,\n    .threads = %d, .ctas = %d, .rows = %d,\n"
-              "    .shared_bytes = %lld, .packed_bytes = %lld, .buffer_bytes = %lld,\n};\n\n",
-              module->generator_image, generator->layers, GENERATOR_THREADS, generator->ctas,
-              generator->rows, (long long)generator->shared_bytes,
-              (long long)generator->packed_bytes, (long long)generator->buffer_bytes);
+              "    .shared_bytes = %lld, .packed_bytes = %lld, .buffer_bytes = %lld,\n"
+              "    .is_cluster = %d,\n};\n\n",
+              module->generator_image, generator->layers, generator->threads, generator->ctas,
+              generator->rows * generator->sets, (long long)generator->shared_bytes,
+              (long long)generator->packed_bytes, (long long)generator->buffer_bytes,
+              generator->is_cluster);
 }
 
 static void print_note(Text *out)

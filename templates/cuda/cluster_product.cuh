@@ -455,26 +455,25 @@ RNN_INLINE void rnn_undo_ranges(const RnnThread &self, float (&product)[Items][G
                         self.factor[g][rnn_first_factor(Phase) + gate] * self.range_inverse[n][e];
 }
 
-/// product[item][row of R] of all items of `Phase`, from operand `turn`.
-template <int Phase, int Items, int Gates>
-RNN_INLINE void rnn_multiply(RnnThread &self, unsigned turn, float (&product)[Items][Gates])
+/// sums += the fragments from `First` on, which are `Tiles` tiles of rows at each tile of K, times
+/// operand `turn` of `Phase`. Those that are not held lie `Threads` apart.
+template <int Phase, int Tiles, int First, int Threads>
+RNN_INLINE void rnn_sum(const RnnThread &self, unsigned turn,
+                        float (&sums)[Tiles][RNN_ROW_TILES][RNN_CHAINS][4])
 {
-    constexpr int row_tiles = rnn_row_tiles(Phase), tiles = rnn_k_tiles(Phase);
-    constexpr int first = rnn_first_fragment(Phase);
-    constexpr int groups = rnn_groups(rnn_phases[Phase].size);
-    float sums[row_tiles][RNN_ROW_TILES][RNN_CHAINS][4] = {};
+    constexpr int tiles = rnn_k_tiles(Phase);
     const RnnPair *from = (const RnnPair *)(self.shared + RNN_BARRIER_BYTES) +
                           rnn_buffer_at(Phase) + (turn & 1) * rnn_buffer_pairs(Phase) +
                           (RNN_PAIRED ? self.lane % 16 : self.lane) +
                           self.part * tiles * RNN_TILE_BLOCKS * RNN_ROW_TILES * 32;
 #pragma unroll
     for (int j = 0; j < tiles; j++) {
-        unsigned a[row_tiles][RNN_PARTS][4];
+        unsigned a[Tiles][RNN_PARTS][4];
 #pragma unroll
-        for (int m = 0; m < row_tiles * RNN_PARTS; m++) {
-            const int i = first + j * row_tiles * RNN_PARTS + m;
+        for (int m = 0; m < Tiles * RNN_PARTS; m++) {
+            const int i = First + j * Tiles * RNN_PARTS + m;
             const uint4 w = i < rnn_held ? self.weights[i < rnn_held ? i : 0]
-                                         : self.rest[(i - rnn_held) * RNN_THREADS];
+                                         : self.rest[(i - rnn_held) * Threads];
             unsigned(&to)[4] = a[m / RNN_PARTS][m % RNN_PARTS];
             to[0] = w.x, to[1] = w.y, to[2] = w.z, to[3] = w.w;
         }
@@ -483,12 +482,22 @@ RNN_INLINE void rnn_multiply(RnnThread &self, unsigned turn, float (&product)[It
             const RnnOperand b =
                 rnn_operand_at(from + (j * RNN_TILE_BLOCKS * RNN_ROW_TILES + n) * 32);
 #if RNN_HALVES
-            rnn_multiply_halves<row_tiles>(sums, a, b, self.lane, n);
+            rnn_multiply_halves<Tiles>(sums, a, b, self.lane, n);
 #else
-            rnn_multiply_tiles<row_tiles>(sums, a, b, self.lane, n, j % RNN_CHAINS);
+            rnn_multiply_tiles<Tiles>(sums, a, b, self.lane, n, j % RNN_CHAINS);
 #endif
         }
     }
+}
+
+/// product[item][row of R] of all items of `Phase`, from operand `turn`.
+template <int Phase, int Items, int Gates>
+RNN_INLINE void rnn_multiply(RnnThread &self, unsigned turn, float (&product)[Items][Gates])
+{
+    constexpr int row_tiles = rnn_row_tiles(Phase);
+    constexpr int groups = rnn_groups(rnn_phases[Phase].size);
+    float sums[row_tiles][RNN_ROW_TILES][RNN_CHAINS][4] = {};
+    rnn_sum<Phase, row_tiles, rnn_first_fragment(Phase), RNN_THREADS>(self, turn, sums);
     float *given = (float *)(self.shared + rnn_given_at) + self.lane +
                    (self.product & 1) * RNN_WARPS * RNN_SPLIT * rnn_given_floats();
 #pragma unroll

@@ -10,4 +10,5 @@
 #define RNN_RECURRENT_ROWS 4
 #define RNN_VOCABULARY 66
 #define RNN_MORE_ROWS 32
+#define RNN_SETS 2
 #define RNN_TABLE_SHARED 1

@@ -15,6 +15,10 @@
 // The embedding times W of the first cell is a table [token][gate][unit] in float32 (rnn_fold),
 // this CTA's part of it in shared memory where that holds it.
 //
+// A group has RNN_SETS sets of RNN_ROWS rows, and each stage of a step is done for all sets in
+// turn: while what one set has sent is under way, another is multiplied. Where there are several,
+// what a thread keeps of each lies in shared memory.
+//
 // Tokens are drawn by the Gumbel-max trick (prim/gumbel.h): a CTA with logits sends the best sum of
 // logit / temperature and noise with its token, two packets, and every CTA takes the best of all,
 // the lowest token of equal ones. The bias of a banned token is NaN, which is never drawn. Tokens
@@ -26,57 +30,29 @@
 // and between lies the h that every CTA has sent after its product; a packet of the draw likewise.
 // The loop therefore ends behind the product of the last h.
 //
-// Shared memory: partial sums | fragments | tokens | table. Limits: every CTA of the grid is
-// resident (cooperative launch); cells of one phase, whose products take their output h.
+// Shared memory: partial sums | fragments | tokens | kept of the sets | table. Limits: every CTA of
+// the grid is resident (cooperative launch); cells of one phase, whose products take their output
+// h.
 //
 //     nvcc -std=c++17 -arch=sm_90 -Itemplates -Xptxas -v -cubin templates/cuda/generate.cu
 #ifndef RNN_UNITS
 #include "cuda/default_generate.cuh"
 #endif
+#include "cuda/generate.cuh"
 #include "cuda/grid_product.cuh"
 #include "cuda/prim/async.cuh"
-#include "prim/gumbel.h"
 
 enum {
-    RNN_LAYERS = RNN_PHASE_COUNT,
-    RNN_LAST = RNN_LAYERS - 1,
     RNN_LANES = RNN_ROWS <= 8 ? 32 : RNN_THREADS / RNN_ROWS,            // that draw one row's token
     RNN_DRAWS = (RNN_MORE_ROWS + RNN_LANES - 1) / RNN_LANES,            // logits of one thread
     RNN_DRAWERS = (RNN_VOCABULARY + RNN_MORE_ROWS - 1) / RNN_MORE_ROWS, // CTAs with logits
     RNN_OFFERS = (RNN_DRAWERS + RNN_LANES - 1) / RNN_LANES,             // that one thread receives
-    RNN_CANCEL_STEPS = 64,                                              // from one look to the next
-    RNN_PENDING = -3,
-    RNN_NO_TOKEN = -2,
-    RNN_ENDED = -1
+    RNN_TOKENS = 64                                                     // words of shared memory
 };
 constexpr unsigned rnn_cancelled = 0x80000000;
 static_assert(RNN_DRAWERS <= RNN_CTAS, "each CTA has RNN_MORE_ROWS logits at most");
 
-/// What the run kernel is given; device memory but for `tokens`, `cancel` and `fault`, which are
-/// the host's.
-struct RnnGenerate {
-    const uint4 *weights;    ///< by rnn_pack
-    const float *table;      ///< [RNN_VOCABULARY, RNN_GATES, RNN_UNITS]
-    const float *dense_bias; ///< [RNN_VOCABULARY]; NaN: banned
-    const float *bias[RNN_PHASES_MAX], *recurrent_bias[RNN_PHASES_MAX];
-    const float *parameter[RNN_PHASES_MAX]; ///< canonical, of each layer; NULL: none
-    float *states[RNN_PHASES_MAX][RNN_STATES_MAX];
-    const unsigned long long *seeds; ///< [rows]
-    const unsigned char *stops;      ///< [RNN_VOCABULARY]; NULL: none
-    const unsigned char *ended;      ///< [rows]: those that draw no more
-    long long rows, steps;
-    unsigned long long draw; ///< number of the first
-    float inverse_temperature;
-    int greedy;
-    uint4 *buffers;   ///< [group][rnn_offer_at(2)]
-    unsigned *epochs; ///< [group]: the last one used
-    int *tokens;      ///< [steps, rows]
-    const int *cancel;
-    int *fault; ///< kind and three numbers
-    int fault_kind;
-};
-
-/// What a thread keeps of one layer.
+/// What a thread keeps of one layer; state and product of one set.
 struct RnnLayer {
     float bias[rnn_item_count][RNN_SOME(RNN_BIASES)];
     float recurrent_bias[rnn_item_count][RNN_SOME(RNN_RECURRENT_BIASES)];
@@ -88,10 +64,11 @@ struct RnnLayer {
 /// What it keeps to draw: as lane rnn_draw_lane() of row rnn_draw_row().
 struct RnnDrawer {
     float bias[RNN_DRAWS], noise[RNN_DRAWS];
-    unsigned *tokens; ///< shared: [RNN_ROWS] the token drawn and 1 more; 0: none
+    unsigned *tokens; ///< shared: [2][RNN_ROWS] the token drawn and 1 more; 0: none
+    float *kept;      ///< shared, its own: [set][layer][item][states, products], RNN_THREADS apart
     const float *table;
     int token_stride, gate_stride; ///< of the table
-    bool ended;                    ///< the items' row
+    unsigned ended;                ///< bit of each set: the items' row
 };
 
 RNN_INLINE int rnn_draw_row()
@@ -103,11 +80,63 @@ RNN_INLINE int rnn_draw_lane()
     return (int)threadIdx.x % RNN_LANES;
 }
 
+/// Values of one thread before those of a layer and set.
+constexpr __device__ int rnn_kept_at(int set, int layer)
+{
+    return (set * RNN_LAYERS + layer) * rnn_item_count * (RNN_STATES + RNN_RECURRENT_ROWS);
+}
+constexpr int rnn_kept = RNN_SETS > 1 ? rnn_kept_at(RNN_SETS, 0) : 0;
+
 /// Where the offers of an epoch's parity lie, behind the operands; of parity 2: the end.
 constexpr __device__ long long rnn_offer_at(int parity)
 {
     return rnn_buffer_at(RNN_PHASE_COUNT) +
            (long long)parity * RNN_REPLICAS * RNN_ROWS * RNN_DRAWERS;
+}
+
+/// The sets of one row group.
+struct RnnSets {
+    long long first_row;
+    int count;
+};
+
+/// Turns to one of them.
+RNN_INLINE void rnn_turn_to(const RnnGenerate &run, RnnThread &self, const RnnSets &sets, int set)
+{
+    self.first_row = sets.first_row + set * RNN_ROWS;
+    const long long left = run.rows - self.first_row;
+    self.rows = left < RNN_ROWS ? (int)left : RNN_ROWS;
+    self.buffers = run.buffers + (blockIdx.x / RNN_CTAS * RNN_SETS + set) * rnn_offer_at(2);
+}
+
+/// Where there are several sets: takes what is kept of a layer for one of them, or puts it there.
+template <int Layer>
+RNN_INLINE void rnn_take(const RnnDrawer &drawer, RnnLayer (&layers)[RNN_LAYERS], int set)
+{
+    const float *from = drawer.kept + rnn_kept_at(set, Layer) * RNN_THREADS;
+#pragma unroll
+    for (int i = 0; RNN_SETS > 1 && i < rnn_item_count; i++) {
+#pragma unroll
+        for (int s = 0; s < RNN_STATES; s++, from += RNN_THREADS)
+            layers[Layer].state[i][s] = *from;
+#pragma unroll
+        for (int g = 0; g < RNN_RECURRENT_ROWS; g++, from += RNN_THREADS)
+            layers[Layer].product[i][g] = *from;
+    }
+}
+template <int Layer>
+RNN_INLINE void rnn_put(const RnnDrawer &drawer, const RnnLayer (&layers)[RNN_LAYERS], int set)
+{
+    float *to = drawer.kept + rnn_kept_at(set, Layer) * RNN_THREADS;
+#pragma unroll
+    for (int i = 0; RNN_SETS > 1 && i < rnn_item_count; i++) {
+#pragma unroll
+        for (int s = 0; s < RNN_STATES; s++, to += RNN_THREADS)
+            *to = layers[Layer].state[i][s];
+#pragma unroll
+        for (int g = 0; g < RNN_RECURRENT_ROWS; g++, to += RNN_THREADS)
+            *to = layers[Layer].product[i][g];
+    }
 }
 
 /// The token of this thread's logit `i`, or one beyond the vocabulary.
@@ -160,82 +189,94 @@ RNN_INLINE void rnn_receive(RnnThread &self, RnnLayer &layer,
     rnn_take_recurrent<Layer>(layer, partials);
 }
 
-/// Layers Layer, Layer + 1, ... of a step, which end with h of the epoch sent.
+/// The pointwise part of one layer and set, and its h of the epoch sent.
 template <int Layer>
-RNN_INLINE void rnn_run_layers(RnnThread &self, RnnLayer (&layers)[RNN_LAYERS],
-                               float (&input)[rnn_item_count][RNN_GATES], unsigned epoch,
-                               bool ended)
+RNN_INLINE void rnn_run_layer(RnnThread &self, RnnLayer &layer,
+                              const float (&input)[rnn_item_count][RNN_GATES], unsigned epoch,
+                              bool ended)
 {
-    if constexpr (Layer < RNN_LAYERS) {
-        if constexpr (Layer > 0)
-            rnn_receive<Layer - 1>(self, layers[Layer - 1], input, epoch);
-        RnnLayer &layer = layers[Layer];
 #pragma unroll
-        for (int i = 0; i < rnn_item_count; i++) {
-            float next[RNN_STATES];
+    for (int i = 0; i < rnn_item_count; i++) {
+        float next[RNN_STATES];
 #pragma unroll
-            for (int s = 0; s < RNN_STATES; s++)
-                next[s] = layer.state[i][s];
-            rnn_pointwise<0>(input[i], layer.product[i], layer.bias[i], layer.recurrent_bias[i],
-                             layer.parameter[i], layer.state[i], nullptr, nullptr, nullptr, next);
+        for (int s = 0; s < RNN_STATES; s++)
+            next[s] = layer.state[i][s];
+        rnn_pointwise<0>(input[i], layer.product[i], layer.bias[i], layer.recurrent_bias[i],
+                         layer.parameter[i], layer.state[i], nullptr, nullptr, nullptr, next);
 #pragma unroll
-            for (int s = 0; s < RNN_STATES; s++)
-                layer.state[i][s] = ended ? layer.state[i][s] : next[s];
-            rnn_send<Layer>(self, i, layer.state[i][0], epoch);
-        }
-        rnn_run_layers<Layer + 1>(self, layers, input, epoch, ended);
+        for (int s = 0; s < RNN_STATES; s++)
+            layer.state[i][s] = ended ? layer.state[i][s] : next[s];
+        rnn_send<Layer>(self, i, layer.state[i][0], epoch);
     }
 }
 
-/// Before the first step: every h is sent, and R*h made of all but the last.
+/// Layers Layer, Layer + 1, ... of a step for all sets, behind the first.
 template <int Layer>
-RNN_INLINE void rnn_send_initial(const RnnThread &self, const RnnLayer (&layers)[RNN_LAYERS])
+RNN_INLINE void rnn_run_layers(const RnnGenerate &run, RnnThread &self, const RnnDrawer &drawer,
+                               RnnLayer (&layers)[RNN_LAYERS], const RnnSets &sets, unsigned epoch)
+{
+    if constexpr (Layer < RNN_LAYERS) {
+#pragma unroll 1
+        for (int set = 0; set < sets.count; set++) {
+            float input[rnn_item_count][RNN_GATES];
+            rnn_turn_to(run, self, sets, set);
+            rnn_take<Layer - 1>(drawer, layers, set);
+            rnn_take<Layer>(drawer, layers, set);
+            rnn_receive<Layer - 1>(self, layers[Layer - 1], input, epoch);
+            rnn_run_layer<Layer>(self, layers[Layer], input, epoch, drawer.ended >> set & 1);
+            rnn_put<Layer - 1>(drawer, layers, set);
+            rnn_put<Layer>(drawer, layers, set);
+        }
+        rnn_run_layers<Layer + 1>(run, self, drawer, layers, sets, epoch);
+    }
+}
+
+/// Before the first step: every h of a set is sent; then R*h made of all but the last.
+template <int Layer>
+RNN_INLINE void rnn_send_initial(const RnnThread &self, const RnnDrawer &drawer,
+                                 const RnnLayer (&layers)[RNN_LAYERS], int set)
 {
     if constexpr (Layer < RNN_LAYERS) {
 #pragma unroll
         for (int i = 0; i < rnn_item_count; i++)
             rnn_send<Layer>(self, i, layers[Layer].state[i][0], self.epoch);
-        rnn_send_initial<Layer + 1>(self, layers);
+        rnn_put<Layer>(drawer, layers, set);
+        rnn_send_initial<Layer + 1>(self, drawer, layers, set);
     }
 }
 template <int Layer>
-RNN_INLINE void rnn_receive_initial(RnnThread &self, RnnLayer (&layers)[RNN_LAYERS])
+RNN_INLINE void rnn_receive_initial(RnnThread &self, const RnnDrawer &drawer,
+                                    RnnLayer (&layers)[RNN_LAYERS], int set)
 {
     if constexpr (Layer < RNN_LAST) {
         float unused[rnn_item_count][RNN_GATES];
+        rnn_take<Layer>(drawer, layers, set);
         rnn_receive<Layer>(self, layers[Layer], unused, self.epoch);
-        rnn_receive_initial<Layer + 1>(self, layers);
+        rnn_put<Layer>(drawer, layers, set);
+        rnn_receive_initial<Layer + 1>(self, drawer, layers, set);
+    }
+}
+template <int Layer>
+RNN_INLINE void rnn_take_all(const RnnDrawer &drawer, RnnLayer (&layers)[RNN_LAYERS], int set)
+{
+    if constexpr (Layer < RNN_LAYERS) {
+        rnn_take<Layer>(drawer, layers, set);
+        rnn_take_all<Layer + 1>(drawer, layers, set);
     }
 }
 
 /// The noise of this thread's logits, which waits for nothing.
 RNN_INLINE void rnn_make_noise(const RnnGenerate &run, const RnnThread &self, RnnDrawer &drawer,
-                               unsigned long long seed, long long step)
+                               long long step)
 {
+    const unsigned long long seed =
+        rnn_draw_row() < self.rows ? run.seeds[self.first_row + rnn_draw_row()] : 0;
 #pragma unroll
     for (int i = 0; i < RNN_DRAWS; i++) {
         const int token = rnn_own_token(self, i);
-        unsigned words[4];
-        drawer.noise[i] = 0.0f;
-        if (run.greedy || token >= RNN_VOCABULARY || rnn_draw_row() >= self.rows)
-            continue;
-        rnn_gumbel_words(words, token / 4, run.draw + step, seed);
-        const unsigned low = token & 1 ? words[1] : words[0],
-                       high = token & 1 ? words[3] : words[2];
-        drawer.noise[i] = rnn_gumbel(token & 2 ? high : low);
+        const bool drawn = token < RNN_VOCABULARY && rnn_draw_row() < self.rows;
+        drawer.noise[i] = drawn ? rnn_noise(run, token, step, seed) : 0.0f;
     }
-}
-
-/// A candidate: `token` is 1 more than its number; 0: none.
-struct RnnOffer {
-    float score;
-    unsigned token;
-};
-RNN_INLINE void rnn_take_better(RnnOffer &best, const RnnOffer &other)
-{
-    if (other.token && (!best.token || other.score > best.score ||
-                        (other.score == best.score && other.token < best.token)))
-        best = other;
 }
 
 /// The best of the lanes of one row, to all of them.
@@ -275,7 +316,7 @@ RNN_INLINE void rnn_offer(const RnnGenerate &run, const RnnThread &self, const R
 }
 
 /// Receives what all have sent for the row, and leaves the best for the CTA.
-RNN_INLINE void rnn_take_offers(RnnThread &self, const RnnDrawer &drawer, unsigned epoch)
+RNN_INLINE void rnn_take_offers(RnnThread &self, unsigned *tokens, unsigned epoch)
 {
     const uint4 *from = self.buffers + rnn_offer_at(epoch & 1) +
                         (self.cta % RNN_REPLICAS * RNN_ROWS + rnn_draw_row()) * RNN_DRAWERS;
@@ -303,35 +344,38 @@ RNN_INLINE void rnn_take_offers(RnnThread &self, const RnnDrawer &drawer, unsign
         rnn_take_better(best, {__uint_as_float(offers[i].x), offers[i].z & ~rnn_cancelled});
     rnn_reduce(best);
     if (rnn_draw_lane() == 0) // the group's first CTA has sent what this lane received first
-        drawer.tokens[rnn_draw_row()] = best.token | (offers[0].z & rnn_cancelled);
+        tokens[rnn_draw_row()] = best.token | (offers[0].z & rnn_cancelled);
 }
 
-/// Draws the token of every row from the sums of the last product; false where the host has
-/// cancelled. *out_token: of the items' row; RNN_NO_TOKEN: every logit was NaN.
-RNN_INLINE bool rnn_draw(const RnnGenerate &run, RnnThread &self, RnnDrawer &drawer, RnnLayer &last,
-                         long long step, int *out_token)
+/// Multiplies the last h of every set, and sends the best of this CTA's tokens; true where that was
+/// the last product, with nothing to draw.
+RNN_INLINE bool rnn_offer_all(const RnnGenerate &run, RnnThread &self, RnnDrawer &drawer,
+                              RnnLayer (&layers)[RNN_LAYERS], const RnnSets &sets, long long step)
 {
-    const float *partials = rnn_partials(self);
     const unsigned epoch = self.epoch + (unsigned)step;
-    const bool draws = threadIdx.x < RNN_ROWS * RNN_LANES;
-    self.turn ^= 1;
-    if (draws && self.cta < RNN_DRAWERS) {
-        unsigned cancelled = 0;
-        if (self.cta == 0 && rnn_draw_row() == 0 && step % RNN_CANCEL_STEPS == 0 &&
-            *(volatile const int *)run.cancel)
-            cancelled = rnn_cancelled;
-        rnn_offer(run, self, drawer, partials, epoch, cancelled);
+    const bool draws = threadIdx.x < RNN_ROWS * RNN_LANES && self.cta < RNN_DRAWERS;
+    bool is_last = false;
+#pragma unroll 1
+    for (int set = 0; set < sets.count; set++) {
+        rnn_turn_to(run, self, sets, set);
+        rnn_take<RNN_LAST>(drawer, layers, set);
+        rnn_make_noise(run, self, drawer, step);
+        rnn_multiply<RNN_LAST>(self, epoch);
+        is_last = __syncthreads_and(drawer.ended == (1u << sets.count) - 1) || step == run.steps;
+        const float *partials = rnn_partials(self);
+        self.turn ^= 1;
+        if (is_last)
+            continue;
+        if (draws) {
+            const bool looks =
+                self.cta == 0 && set == 0 && rnn_draw_row() == 0 && step % RNN_CANCEL_STEPS == 0;
+            const bool is_cancelled = looks && *(volatile const int *)run.cancel;
+            rnn_offer(run, self, drawer, partials, epoch, is_cancelled ? rnn_cancelled : 0);
+        }
+        rnn_take_recurrent<RNN_LAST>(layers[RNN_LAST], partials);
+        rnn_put<RNN_LAST>(drawer, layers, set);
     }
-    rnn_take_recurrent<RNN_LAST>(last, partials);
-    if (draws)
-        rnn_take_offers(self, drawer, epoch);
-    __syncthreads();
-    if (drawer.tokens[0] & rnn_cancelled)
-        return false;
-    *out_token = (int)(drawer.tokens[rnn_item_row()] & ~rnn_cancelled) - 1;
-    if (*out_token < 0)
-        *out_token = RNN_NO_TOKEN;
-    return true;
+    return is_last;
 }
 
 /// The table's rows of the token.
@@ -346,6 +390,39 @@ RNN_INLINE void rnn_look_up(const RnnDrawer &drawer, int token,
             input[i][g] = rnn_item_unit(i) < RNN_SHARE
                               ? from[g * drawer.gate_stride + rnn_item_unit(i)]
                               : 0.0f;
+}
+
+/// Draws the tokens of every set, and runs the first layer; false where the host has cancelled.
+RNN_INLINE bool rnn_draw_all(const RnnGenerate &run, RnnThread &self, RnnDrawer &drawer,
+                             RnnLayer (&layers)[RNN_LAYERS], const RnnSets &sets, long long step,
+                             unsigned *out_ending)
+{
+    const unsigned epoch = self.epoch + (unsigned)step;
+    *out_ending = 0;
+#pragma unroll 1
+    for (int set = 0; set < sets.count; set++) {
+        float input[rnn_item_count][RNN_GATES];
+        unsigned *tokens = drawer.tokens + set % 2 * RNN_ROWS;
+        rnn_turn_to(run, self, sets, set);
+        rnn_take<0>(drawer, layers, set);
+        if (threadIdx.x < RNN_ROWS * RNN_LANES)
+            rnn_take_offers(self, tokens, epoch);
+        __syncthreads();
+        if (set == 0 && tokens[0] & rnn_cancelled)
+            return false;
+        const bool ended = drawer.ended >> set & 1;
+        const int drawn = (int)(tokens[rnn_item_row()] & ~rnn_cancelled) - 1;
+        const int token = drawn < 0 ? RNN_NO_TOKEN : drawn;
+        rnn_look_up(drawer, token, input);
+        rnn_run_layer<0>(self, layers[0], input, epoch + 1, ended);
+        rnn_put<0>(drawer, layers, set);
+        if (self.cta == 0 && threadIdx.x < self.rows)
+            *(volatile int *)&run.tokens[step * run.rows + self.first_row + rnn_item_row()] =
+                ended ? RNN_ENDED : token;
+        if (token < 0 || (run.stops && run.stops[token]))
+            *out_ending |= 1u << set;
+    }
+    return true;
 }
 
 /// Loads or stores the layers' states of the row group.
@@ -384,7 +461,8 @@ RNN_INLINE void rnn_begin(const RnnGenerate &run, RnnThread &self, RnnDrawer &dr
     uint4 *rest = (uint4 *)(self.partials + rnn_partial_floats());
     self.rest = rest + threadIdx.x;
     drawer.tokens = (unsigned *)(rest + (rnn_fragment_count - rnn_held) * RNN_THREADS);
-    self.buffers = run.buffers + blockIdx.x / RNN_CTAS * rnn_offer_at(2);
+    drawer.kept = (float *)(drawer.tokens + RNN_TOKENS) + threadIdx.x;
+    self.epoch = 1;
     const uint4 *from =
         run.weights + (long long)self.cta * rnn_fragment_count * RNN_THREADS + threadIdx.x;
 #pragma unroll
@@ -420,7 +498,7 @@ RNN_INLINE void rnn_begin(const RnnGenerate &run, RnnThread &self, RnnDrawer &dr
     drawer.token_stride = RNN_GATES * RNN_UNITS;
     drawer.gate_stride = RNN_UNITS;
 #if RNN_TABLE_SHARED
-    float *table = (float *)(drawer.tokens + 32);
+    float *table = (float *)(drawer.tokens + RNN_TOKENS) + rnn_kept * RNN_THREADS;
     for (int i = threadIdx.x; i < RNN_VOCABULARY * RNN_GATES * RNN_SHARE; i += RNN_THREADS) {
         const int unit = self.cta * RNN_SHARE + i % RNN_SHARE;
         table[i] = unit < RNN_UNITS ? run.table[(long long)(i / RNN_SHARE) * RNN_UNITS + unit] : 0;
@@ -434,36 +512,42 @@ RNN_INLINE void rnn_begin(const RnnGenerate &run, RnnThread &self, RnnDrawer &dr
 
 /// All steps of a row group.
 RNN_INLINE void rnn_run_rows(const RnnGenerate &run, RnnThread &self, RnnDrawer &drawer,
-                             RnnLayer (&layers)[RNN_LAYERS])
+                             RnnLayer (&layers)[RNN_LAYERS], const RnnSets &sets)
 {
-    const long long own = self.first_row + rnn_item_row();
-    const unsigned long long seed =
-        rnn_draw_row() < self.rows ? run.seeds[self.first_row + rnn_draw_row()] : 0;
-    drawer.ended = rnn_item_row() >= self.rows || run.ended[own];
-    rnn_exchange_states(run, self, layers, false);
-    rnn_send_initial<0>(self, layers);
-    rnn_receive_initial<0>(self, layers);
+    drawer.ended = 0;
+#pragma unroll 1
+    for (int set = 0; set < sets.count; set++) {
+        rnn_turn_to(run, self, sets, set);
+        rnn_exchange_states(run, self, layers, false);
+        rnn_send_initial<0>(self, drawer, layers, set);
+        if (rnn_item_row() >= self.rows || run.ended[self.first_row + rnn_item_row()])
+            drawer.ended |= 1u << set;
+    }
+#pragma unroll 1
+    for (int set = 0; set < sets.count; set++) {
+        rnn_turn_to(run, self, sets, set);
+        rnn_receive_initial<0>(self, drawer, layers, set);
+    }
     long long step = 0;
 #pragma unroll 1
     for (;; step++) {
-        float input[rnn_item_count][RNN_GATES];
-        int token;
+        unsigned ending;
 #pragma unroll
         for (int i = 0; i < rnn_held; i++)
             rnn_keep(self.weights[i]);
-        rnn_make_noise(run, self, drawer, seed, step);
-        rnn_multiply<RNN_LAST>(self, self.epoch + (unsigned)step);
-        if (__syncthreads_and(drawer.ended) || step == run.steps)
+        if (rnn_offer_all(run, self, drawer, layers, sets, step))
             break;
-        if (!rnn_draw(run, self, drawer, layers[RNN_LAST], step, &token))
+        if (!rnn_draw_all(run, self, drawer, layers, sets, step, &ending))
             break;
-        rnn_look_up(drawer, token, input);
-        if (self.cta == 0 && threadIdx.x < self.rows)
-            *(volatile int *)&run.tokens[step * run.rows + own] = drawer.ended ? RNN_ENDED : token;
-        rnn_run_layers<0>(self, layers, input, self.epoch + (unsigned)step + 1, drawer.ended);
-        drawer.ended = drawer.ended || token < 0 || (run.stops && run.stops[token]);
+        rnn_run_layers<1>(run, self, drawer, layers, sets, self.epoch + (unsigned)step + 1);
+        drawer.ended |= ending;
     }
-    rnn_exchange_states(run, self, layers, true);
+#pragma unroll 1
+    for (int set = 0; set < sets.count; set++) {
+        rnn_turn_to(run, self, sets, set);
+        rnn_take_all<0>(drawer, layers, set);
+        rnn_exchange_states(run, self, layers, true);
+    }
     self.epoch += (unsigned)step + 1;
     __syncthreads(); // both buffers of partial sums and the tokens are read
 }
@@ -471,30 +555,19 @@ RNN_INLINE void rnn_run_rows(const RnnGenerate &run, RnnThread &self, RnnDrawer 
 extern "C" __global__ void __launch_bounds__(RNN_THREADS, 1) rnn_generate(const RnnGenerate run)
 {
     const int group = blockIdx.x / RNN_CTAS, groups = gridDim.x / RNN_CTAS;
+    constexpr int rows = RNN_SETS * RNN_ROWS;
     RnnThread self;
     RnnDrawer drawer;
     RnnLayer layers[RNN_LAYERS];
     rnn_begin(run, self, drawer, layers);
-    self.epoch = *(volatile unsigned *)&run.epochs[group] + 1;
-    for (self.first_row = (long long)group * RNN_ROWS; self.first_row < run.rows;
-         self.first_row += (long long)groups * RNN_ROWS) {
-        const long long left = run.rows - self.first_row;
-        self.rows = left < RNN_ROWS ? (int)left : RNN_ROWS;
-        rnn_run_rows(run, self, drawer, layers);
+    for (long long first = (long long)group * rows; first < run.rows;
+         first += (long long)groups * rows) {
+        const long long count = (run.rows - first + RNN_ROWS - 1) / RNN_ROWS;
+        rnn_run_rows(run, self, drawer, layers, {first, count < RNN_SETS ? (int)count : RNN_SETS});
     }
-    // Every CTA of the group has read the epoch: this one has used what they sent.
-    if (self.cta == 0 && threadIdx.x == 0)
-        run.epochs[group] = self.epoch - 1;
-    if (self.stuck && !*(volatile int *)run.fault && !atomicCAS(run.fault, 0, run.fault_kind)) {
-        run.fault[3] = 1;
-        __threadfence_system();
-    }
+    if (self.stuck)
+        rnn_report(run);
 }
-
-/// The matrices of all layers, canonical.
-struct RnnMatrices {
-    const float *R[RNN_PHASES_MAX], *W[RNN_PHASES_MAX], *dense;
-};
 
 /// Row `row` of a CTA's matrix of product `layer`; NULL: zeros.
 RNN_INLINE const float *rnn_matrix_row(const RnnMatrices &of, int layer, int row, int cta)
@@ -532,24 +605,5 @@ extern "C" __global__ void rnn_pack(const RnnMatrices matrices, uint4 *packed)
             words[i] = rnn_weight_word(w);
         }
         packed[at] = make_uint4(words[0], words[1], words[2], words[3]);
-    }
-}
-
-/// table[token] = W * E[token]; W [gates*H, width], E [vocabulary, width]. A warp a value.
-extern "C" __global__ void rnn_fold(const float *W, const float *E, int width, float *table)
-{
-    const long long total = (long long)RNN_VOCABULARY * RNN_GATES * RNN_UNITS;
-    const int lane = threadIdx.x % 32;
-    for (long long at = (blockIdx.x * (long long)blockDim.x + threadIdx.x) / 32; at < total;
-         at += (long long)gridDim.x * blockDim.x / 32) {
-        const float *w = W + at % (RNN_GATES * RNN_UNITS) * width;
-        const float *x = E + at / (RNN_GATES * RNN_UNITS) * width;
-        float sum = 0.0f;
-        for (int k = lane; k < width; k += 32)
-            sum = fmaf(w[k], x[k], sum);
-        for (int distance = 16; distance > 0; distance /= 2)
-            sum += __shfl_xor_sync(0xffffffff, sum, distance);
-        if (lane == 0)
-            table[at] = sum;
     }
 }

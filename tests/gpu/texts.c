@@ -2,12 +2,13 @@
 //
 //     texts [--step-by-step] MODULE.so ...
 //
-// For every module, 21 rows and 1 row, drawn, greedy, and with bans, stops and a temperature: each
-// token of the GPU's text is the one that the CPU draws after the same text, in every step for
-// float32 (modules with `float32` in their name) and in nearly every step else; counts and the
-// states at the end are those of the text. The GPU has to generate in one launch, or step by step
-// where that is said. A text that is cancelled ends soon, with tokens and counts as delivered. Ends
-// with `N passed, N failed, N skipped`; 77 where there is no GPU.
+// For every module, 21 rows and 1 row, or those of its batch where that is fixed, drawn, greedy,
+// and with bans, stops and a temperature: each token of the GPU's text is the one that the CPU
+// draws after the same text, but for one in 2000 in float32 (modules with `float32` in their name;
+// a tie within rounding) and one in 20 else; counts and the states at the end are those of the
+// text. The GPU has to generate in one launch, or step by step where that is said. A text that is
+// cancelled ends soon, with tokens and counts as delivered. Ends with `N passed, N failed, N
+// skipped`; 77 where there is no GPU.
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,7 +17,8 @@
 
 #include "rnnc/rnnc.h"
 
-enum { ROWS = 21, STEPS = 30, LONG = 100000, STATES_MAX = 1 << 16, EXIT_SKIPPED = 77 };
+enum { ROWS_MAX = 256, ROWS = 21, STEPS = 30, LONG = 100000 };
+enum { STATES_MAX = 1 << 18, EXIT_SKIPPED = 77 };
 static const int32_t banned[] = {1, 4}, stops[] = {0, 3};
 
 static int passed, failed;
@@ -31,11 +33,23 @@ static void judge(bool good, const char *module, const char *what, double value)
         printf("FAIL %s: %s (%g)\n", module, what, value);
 }
 
+/// The module's batch; 0: any.
+static int64_t fixed_batch(const rnnc_module *module)
+{
+    for (size_t i = 0; i < rnnc_module_tensor_count(module); i++) {
+        const rnnc_tensor_info *info = rnnc_module_tensor(module, i);
+        if (info->role == RNNC_ROLE_INPUT && info->dims[0] != RNNC_DIM_BATCH)
+            return info->dims[0];
+    }
+    return 0;
+}
+
 static rnnc_session *open_session(const rnnc_module *module, const char *device)
 {
     rnnc_session *session = NULL;
+    const int64_t batch = fixed_batch(module);
     const rnnc_session_options options = {
-        .device = device, .max_batch = ROWS, .max_timesteps = STEPS};
+        .device = device, .max_batch = batch ? batch : ROWS, .max_timesteps = STEPS};
     if (rnnc_session_create(module, &options, &session) != RNNC_OK) {
         printf("%s\n", rnnc_last_error());
         return NULL;
@@ -65,8 +79,8 @@ static int64_t count_wrong(rnnc_session *cpu, rnnc_generation generation, const 
 {
     int64_t wrong = 0;
     for (int64_t step = 0; step < STEPS; step++) {
-        int32_t tokens[ROWS];
-        int64_t lengths[ROWS];
+        int32_t tokens[ROWS_MAX];
+        int64_t lengths[ROWS_MAX];
         for (int64_t row = 0; row < generation.rows; row++)
             lengths[row] = step < counts[row] ? step : 0;
         generation.prompts = text;
@@ -113,11 +127,11 @@ static double state_error(const rnnc_module *module, rnnc_session *cpu, rnnc_ses
 static void compare(const char *name, const rnnc_module *module, rnnc_session *cpu,
                     rnnc_session *gpu, rnnc_generation generation, const char *what)
 {
-    uint64_t seeds[ROWS];
-    int32_t text[ROWS * STEPS];
-    int64_t counts[ROWS], drawn = 0;
+    uint64_t seeds[ROWS_MAX];
+    int32_t text[ROWS_MAX * STEPS];
+    int64_t counts[ROWS_MAX], drawn = 0;
     const char *reason = NULL;
-    for (uint64_t row = 0; row < ROWS; row++)
+    for (uint64_t row = 0; row < ROWS_MAX; row++)
         seeds[row] = 1000003 * row + 7;
     generation.length = STEPS;
     generation.seeds = seeds;
@@ -143,7 +157,7 @@ static void compare(const char *name, const rnnc_module *module, rnnc_session *c
     const double states = state_error(module, cpu, gpu, &generation);
     judge(states <= (is_float32 ? 1e-4 : 3e-2), name, "states at the end", states);
     const int64_t wrong = count_wrong(cpu, generation, text, counts);
-    judge(wrong <= (is_float32 ? 0 : drawn / 20 + 1), name, what, (double)wrong);
+    judge(wrong <= (is_float32 ? drawn / 2000 : drawn / 20 + 1), name, what, (double)wrong);
 }
 
 static int stop_at_10(void *context, int64_t step, const int32_t *tokens)
@@ -153,11 +167,11 @@ static int stop_at_10(void *context, int64_t step, const int32_t *tokens)
     return step >= 10 || tokens[0] < 0;
 }
 
-static void cancel(const char *name, rnnc_session *gpu)
+static void cancel(const char *name, rnnc_session *gpu, int64_t rows)
 {
-    int64_t calls = 0, counts[ROWS], told = 0;
-    int32_t *text = malloc(sizeof *text * LONG);
-    const rnnc_generation generation = {.rows = 1,
+    int64_t calls = 0, counts[ROWS_MAX], told = 0;
+    int32_t *text = malloc(sizeof *text * (size_t)(rows * LONG));
+    const rnnc_generation generation = {.rows = rows,
                                         .length = LONG,
                                         .temperature = 1,
                                         .tokens = text,
@@ -185,7 +199,11 @@ static void run_module(const char *name)
     }
     is_float32 = strstr(name, "float32") != NULL;
     judge(cpu && gpu, name, "is opened", 0);
-    for (int64_t rows = 1; rows <= ROWS && cpu && gpu; rows += ROWS - 1) {
+    const int64_t fixed = cpu && gpu ? fixed_batch(module) : 0;
+    const int64_t counts[] = {fixed ? fixed : 1, ROWS};
+    judge(fixed <= ROWS_MAX, name, "rows of a test at most", (double)fixed);
+    for (int k = 0; k < (fixed ? 1 : 2) && cpu && gpu && fixed <= ROWS_MAX; k++) {
+        const int64_t rows = counts[k];
         rnnc_generation generation = {.rows = rows, .temperature = 1};
         compare(name, module, cpu, gpu, generation, "drawn");
         generation.greedy = 1;
@@ -199,7 +217,7 @@ static void run_module(const char *name)
         compare(name, module, cpu, gpu, generation, "with bans, stops and a temperature");
     }
     if (gpu)
-        cancel(name, gpu);
+        cancel(name, gpu, counts[0]);
     rnnc_session_destroy(cpu);
     rnnc_session_destroy(gpu);
     rnnc_module_close(module);

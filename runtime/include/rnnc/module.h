@@ -286,6 +286,7 @@ typedef struct rnnc_generator_desc {
     int32_t image, layers;
     int32_t threads, ctas, rows; /* of a CTA; of a group that shares the weights, and its rows */
     int64_t shared_bytes, packed_bytes, buffer_bytes; /* as in rnnc_variant_desc */
+    int32_t is_cluster; /* the CTAs of a group are a thread-block cluster, and need no buffer */
 } rnnc_generator_desc;
 
 typedef struct rnnc_module_desc {

@@ -29,7 +29,7 @@ enum {
 };
 
 /* A launch with attributes, as cuda.h lays it out. */
-enum { CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4 };
+enum { CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4 };
 typedef struct {
     int id;
     char pad[4];
@@ -38,6 +38,7 @@ typedef struct {
         struct {
             unsigned x, y, z;
         } clusterDim;
+        int cooperative;
         int programmaticStreamSerializationAllowed;
     } value;
 } CUlaunchAttribute;

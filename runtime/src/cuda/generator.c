@@ -22,7 +22,7 @@ typedef struct {
     unsigned long long draw;
     float inverse_temperature;
     int greedy;
-    CUdeviceptr buffers, epochs, tokens, cancel, fault;
+    CUdeviceptr buffers, tokens, cancel, fault;
     int fault_kind;
 } RunArguments;
 typedef struct {
@@ -34,7 +34,7 @@ struct rnnc_cuda_generator {
     CUfunction run, pack, fold;
     int64_t groups; ///< that are resident at once
     int64_t vocabulary;
-    CUdeviceptr packed, table, buffers, epochs;
+    CUdeviceptr packed, table, buffers;
     CUdeviceptr vectors[LAYERS_MAX][3];          ///< b, rb and p of each layer; 0: none
     CUdeviceptr dense_bias, stops;               ///< [vocabulary]
     CUdeviceptr seeds, ended;                    ///< [max_rows]
@@ -75,14 +75,61 @@ static rnnc_status write_memory(const rnnc_cuda_generator *generator, CUdevicept
                  "writing memory");
 }
 
+/// A launch of `groups`; the result points to `attribute`, which says what its groups are.
+static CUlaunchConfig launch_of(const rnnc_cuda_generator *generator, int64_t groups,
+                                CUlaunchAttribute *attribute)
+{
+    const rnnc_generator_desc *desc = generator->options.desc;
+    if (desc->is_cluster)
+        *attribute =
+            (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                .value.clusterDim = {.x = (unsigned)desc->ctas, .y = 1, .z = 1}};
+    else
+        *attribute =
+            (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1};
+    return (CUlaunchConfig){.gridDimX = (unsigned)(groups * desc->ctas),
+                            .gridDimY = 1,
+                            .gridDimZ = 1,
+                            .blockDimX = (unsigned)desc->threads,
+                            .blockDimY = 1,
+                            .blockDimZ = 1,
+                            .sharedMemBytes = (unsigned)desc->shared_bytes,
+                            .hStream = generator->options.stream,
+                            .attrs = attribute,
+                            .numAttrs = 1};
+}
+
+/// Groups that the device holds at once.
+static CUresult count_groups(rnnc_cuda_generator *generator)
+{
+    const rnnc_cuda_driver *cuda = generator->options.cuda;
+    const rnnc_generator_desc *desc = generator->options.desc;
+    CUlaunchAttribute attribute;
+    CUdevice device = 0;
+    int count = 0, processors = 0;
+    if (desc->is_cluster) {
+        const CUlaunchConfig launch = launch_of(generator, 1, &attribute);
+        const CUresult result = cuda->cuOccupancyMaxActiveClusters(&count, generator->run, &launch);
+        generator->groups = count;
+        return result;
+    }
+    CUresult result = cuda->cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        &count, generator->run, desc->threads, (size_t)desc->shared_bytes);
+    if (!result)
+        result = cuda->cuCtxGetDevice(&device);
+    if (!result)
+        result = cuda->cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+                                            device);
+    generator->groups = count > 0 ? processors / desc->ctas : 0;
+    return result;
+}
+
 /// Finds the kernels and asks the device how many groups it holds at once.
 static rnnc_status find_kernels(rnnc_cuda_generator *generator)
 {
     const rnnc_cuda_driver *cuda = generator->options.cuda;
     const rnnc_generator_desc *desc = generator->options.desc;
     const CUmodule image = generator->options.image;
-    CUdevice device = 0;
-    int ctas = 0, processors = 0;
     if (cuda->cuModuleGetFunction(&generator->run, image, "rnn_generate") ||
         cuda->cuModuleGetFunction(&generator->pack, image, "rnn_pack") ||
         cuda->cuModuleGetFunction(&generator->fold, image, "rnn_fold"))
@@ -91,19 +138,12 @@ static rnnc_status find_kernels(rnnc_cuda_generator *generator)
     CUresult result = cuda->cuFuncSetAttribute(
         generator->run, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)desc->shared_bytes);
     if (!result)
-        result = cuda->cuOccupancyMaxActiveBlocksPerMultiprocessor(
-            &ctas, generator->run, desc->threads, (size_t)desc->shared_bytes);
-    if (!result)
-        result = cuda->cuCtxGetDevice(&device);
-    if (!result)
-        result = cuda->cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
-                                            device);
-    generator->groups = ctas > 0 ? processors / desc->ctas : 0;
+        result = count_groups(generator);
     if (result || generator->groups < 1)
         return rnnc_error_set(generator->options.error, RNNC_UNAVAILABLE,
                               "%d CTAs of %lld bytes of shared memory are not resident at once on "
-                              "the %d SMs of this GPU",
-                              desc->ctas, (long long)desc->shared_bytes, processors);
+                              "this GPU",
+                              desc->ctas, (long long)desc->shared_bytes);
     return RNNC_OK;
 }
 
@@ -131,7 +171,6 @@ static rnnc_status allocate_all(rnnc_cuda_generator *generator)
         {desc->packed_bytes, &generator->packed},
         {vocabulary * cell->input_gates * cell->units * 4, &generator->table},
         {generator->groups * desc->buffer_bytes, &generator->buffers},
-        {generator->groups * 4, &generator->epochs},
         {vocabulary * 4, &generator->dense_bias},
         {vocabulary, &generator->stops},
         {rows * 8, &generator->seeds},
@@ -179,9 +218,9 @@ void rnnc_cuda_generator_close(rnnc_cuda_generator *generator)
     if (!generator)
         return;
     const rnnc_cuda_driver *cuda = generator->options.cuda;
-    const CUdeviceptr memories[] = {generator->packed, generator->table,      generator->buffers,
-                                    generator->epochs, generator->dense_bias, generator->stops,
-                                    generator->seeds,  generator->ended};
+    const CUdeviceptr memories[] = {generator->packed,     generator->table, generator->buffers,
+                                    generator->dense_bias, generator->stops, generator->seeds,
+                                    generator->ended};
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
         if (memories[i])
             cuda->cuMemFree(memories[i]);
@@ -332,7 +371,6 @@ static rnnc_status start(rnnc_cuda_generator *generator, const rnnc_device_gener
                         .inverse_temperature = generation->inverse_temperature,
                         .greedy = generation->greedy,
                         .buffers = generator->buffers,
-                        .epochs = generator->epochs,
                         .fault = generator->options.fault,
                         .fault_kind = RNNC_CUDA_FAULT_STUCK};
     for (int32_t l = 0; l < desc->layers; l++) {
@@ -342,12 +380,15 @@ static rnnc_status start(rnnc_cuda_generator *generator, const rnnc_device_gener
         memcpy(run.states[l], generation->calls[l + 1].states, sizeof run.states[l]);
     }
     CUresult result = cuda->cuMemHostGetDevicePointer(&run.tokens, (void *)generator->tokens, 0);
+    if (!result)
+        result = cuda->cuMemsetD8Async(generator->buffers, 0, (size_t)(groups * desc->buffer_bytes),
+                                       generator->options.stream);
     run.cancel = run.tokens + (CUdeviceptr)(steps * rows) * 4;
     void *arguments[] = {&run};
+    CUlaunchAttribute attribute;
+    const CUlaunchConfig launch = launch_of(generator, groups, &attribute);
     if (!result)
-        result = cuda->cuLaunchCooperativeKernel(
-            generator->run, (unsigned)(groups * desc->ctas), 1, 1, (unsigned)desc->threads, 1, 1,
-            (unsigned)desc->shared_bytes, generator->options.stream, arguments);
+        result = cuda->cuLaunchKernelEx(&launch, generator->run, arguments, NULL);
     return check(generator, result, "starting a text");
 }
 

@@ -47,6 +47,12 @@ static __device__ __forceinline__ void rnn_cluster_store(unsigned to, uint2 word
                  : "memory");
 }
 
+/// Stores into a CTA of the cluster, which sees it after a barrier of the cluster.
+static __device__ __forceinline__ void rnn_cluster_put(unsigned to, int word)
+{
+    asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(to), "r"(word) : "memory");
+}
+
 /// A barrier that one thread of this CTA arms; rnn_barriers_ready once all are made.
 static __device__ __forceinline__ void rnn_barrier_init(unsigned barrier)
 {
