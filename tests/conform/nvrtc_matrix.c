@@ -36,6 +36,7 @@ typedef struct {
     NetworkCell cell;
     bool surrounded; ///< by layers of every other kind
     bool trains;
+    bool generates; ///< between an embedding and as many logits
 } Case;
 
 /// The distinct images of all cases.
@@ -91,6 +92,14 @@ static const Case options[] = {
      .cell = {.cell = "lstm", .units = 64, .recurrent_dropout = 0.25, .zoneout = {0.1, 0.1}},
      .surrounded = true,
      .trains = true},
+    {.label = "generate-grid",
+     .precision = "float32",
+     .cell = {.cell = "lstm", .units = 64, .depth = 2},
+     .generates = true},
+    {.label = "generate-cluster",
+     .precision = "float16",
+     .cell = {.cell = "lstm", .units = 64, .depth = 2},
+     .generates = true},
 };
 
 /// Every cell at H = 64 in every precision, and at H = 130 in float32; every cell in training; then
@@ -184,6 +193,8 @@ static bool print_case(Arena *arena, Diags *diags, const Case *of, const char *f
         .name = name, .precision = of->precision, .inputs = of->cell.units, .bias = true};
     network.sequences = true;
     network.drops = of->surrounded || of->cell.recurrent_dropout > 0.0;
+    if (of->generates)
+        network_add_embedding(arena, &network, 64, false);
     if (of->surrounded) {
         network_add_embedding(arena, &network, 64, true);
         network_add_masking(arena, &network, 0.5);
@@ -194,6 +205,8 @@ static bool print_case(Arena *arena, Diags *diags, const Case *of, const char *f
         network_add_dense(arena, &network, 64, (ReferenceActivation){"gelu", 0, 0});
         network_add_activation(arena, &network, (ReferenceActivation){"mish", 0, 0});
     }
+    if (of->generates)
+        network_add_dense(arena, &network, of->cell.units, (ReferenceActivation){"linear", 0, 0});
     if (of->trains)
         network_train(&network);
     const char *path = network_write(arena, diags, &network, folder, "canonical");
