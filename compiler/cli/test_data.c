@@ -70,6 +70,13 @@ bool test_data_read(CliCall *call, const char *path, const char *model, TestData
 {
     struct stat facts;
     const bool is_folder = stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+    const char *ending = strrchr(path, '.');
+    if (!is_folder && ending && strcmp(ending, ".npy") == 0) {
+        diag_add(call->diags, DIAG_E0810, (Span){0},
+                 "'%s' is one array; give it as --in NAME=FILE.npy or --expect NAME=FILE.npy",
+                 path);
+        return false;
+    }
     if (!(is_folder ? read_folder(call, path, model, data) : read_archive(call, path, data)))
         return false;
     if (data->count > 0)
