@@ -24,6 +24,7 @@ FRAMEWORK = "keras_files"
 # Where more than check.py's tolerance is right.
 TOLERANCES = {
     "activations_1": "3e-6: y goes up to 13.5, and sums of that size cancel",
+    "activations_4": "3e-6: of exponential; Keras is 1.2e-6 off what float64 gives",
 }
 
 
