@@ -38,6 +38,7 @@
 #include "cuda/prim/mma.cuh"
 #include "cuda/prim/sum.cuh"
 #include "cuda/stepwise_tile.cuh"
+#include "cuda/when.cuh"
 
 /// What a phase's kernel is given for one step; all device memory.
 struct RnnStep {
@@ -56,32 +57,6 @@ struct RnnStep {
     const float *scale; ///< [B, operand of R]: factors of what R multiplies; NULL: none
     long long batch, timesteps, step, y_row_stride, y_step_stride;
 };
-
-/// A row's place in time at this step.
-struct RnnWhen {
-    bool takes; ///< the step: else its states stay
-    bool last;  ///< it is the row's last
-    long long time, position;
-};
-
-RNN_INLINE RnnWhen rnn_when(const RnnStep &step, long long row)
-{
-    RnnWhen when;
-    long long last = step.timesteps - 1;
-    if (step.order) {
-        const RnnRow of = step.rows[row];
-        when.takes = step.step < of.steps;
-        when.last = step.step == of.steps - 1;
-        when.time = when.takes ? __ldg(step.order + row * step.timesteps + step.step) : 0;
-        last = of.last;
-    } else {
-        when.takes = true;
-        when.last = step.step == last;
-        when.time = RNN_REVERSED ? last - step.step : step.step;
-    }
-    when.position = RNN_GO_BACKWARDS ? last - when.time : when.time;
-    return when;
-}
 
 /// What the pointwise function of one unit reads.
 struct RnnUnit {

@@ -1,10 +1,11 @@
 // What kernels of training know of the cell's derivative: stages and what lies where in a step's
-// saved vectors and deltas, a row's place in time, the vectors of a unit, and one function each
+// saved vectors and deltas, the vectors of a unit, and one function each
 // that calls the pointwise parts by their number.
 #ifndef RNN_TRAINING_CUH
 #define RNN_TRAINING_CUH
 
 #include "cuda/cell.cuh"
+#include "cuda/when.cuh"
 #include "prim/philox.h"
 
 #ifndef RNN_SAVED
@@ -36,13 +37,6 @@ enum {
     RNN_DELTA_STRIDE = (rnn_sum_sizes(rnn_delta_sizes, RNN_DELTAS) + 3) / 4 * 4
 };
 
-/// A row's place in time at one step.
-struct RnnWhen {
-    bool takes; ///< the step: else its states stay
-    bool last;  ///< it is the row's last
-    long long time, position;
-};
-
 /// What both passes know of a step.
 struct RnnStep {
     const float *bias, *recurrent_bias, *parameter; ///< canonical; NULL: none
@@ -52,25 +46,6 @@ struct RnnStep {
     const unsigned long long *seed; ///< of zoneout's draws
     long long batch, timesteps, step;
 };
-
-RNN_INLINE RnnWhen rnn_when(const RnnStep &step, long long row)
-{
-    RnnWhen when;
-    long long last = step.timesteps - 1;
-    if (step.order) {
-        const RnnRow of = step.rows[row];
-        when.takes = step.step < of.steps;
-        when.last = step.step == of.steps - 1;
-        when.time = when.takes ? __ldg(step.order + row * step.timesteps + step.step) : 0;
-        last = of.last;
-    } else {
-        when.takes = true;
-        when.last = step.step == last;
-        when.time = RNN_REVERSED ? last - step.step : step.step;
-    }
-    when.position = RNN_GO_BACKWARDS ? last - when.time : when.time;
-    return when;
-}
 
 /// b, rb and p of one unit.
 struct RnnVectors {
