@@ -7,6 +7,7 @@
 
 #include "plan/cta.h"
 #include "plan/generator_cluster.h"
+#include "plan/grid.h"
 #include "rnnc/module.h"
 
 enum { WARPS = 8, LOAD = 4, LOADS_MAX = 12, SHARE_UNIT = 4, SHARE_MAX = 128, FRAGMENT_BYTES = 16 };
@@ -96,9 +97,9 @@ typedef struct {
 static Shapes shapes_of(const Generator *of, Precision precision)
 {
     const Cell *cell = of->cell->cell;
-    const int64_t word = operand_bytes(precision) == 2 ? 2 : 1;
-    const int64_t row_tiles = divide_up(of->rows, 8),
-                  loads = divide_up(of->cell->units, WARPS * 16);
+    const GridTiles fragment = grid_tiles(precision, of->rows);
+    const int64_t row_tiles = divide_up(of->rows, 8);
+    const int64_t loads = divide_up(of->cell->units, (int64_t)WARPS * fragment.chunk);
     const int64_t half = LOADS_MAX / 2 / row_tiles;
     const int64_t under_way = loads * row_tiles <= LOADS_MAX ? loads : 2 * (half > 1 ? half : 1);
     const bool splits = precision == PRECISION_FLOAT32 && of->rows > 1;
@@ -106,12 +107,15 @@ static Shapes shapes_of(const Generator *of, Precision precision)
     for (int layer = 0; layer < of->layers; layer++) {
         const bool is_last = layer + 1 == of->layers;
         const int64_t gates = cell->phases[0].row_count + (is_last ? 0 : cell->W.count);
-        const int64_t tiles = divide_up(gates * of->share + (is_last ? of->logits : 0), 16);
-        const int64_t registers = 4 * row_tiles * (tiles + under_way) + (splits ? 8 * tiles : 0);
-        shapes.fragments += tiles * loads * 2 / word;
-        shapes.buffer_loads += 2 * of->replicas * WARPS * loads * row_tiles * 32;
-        if (tiles * 16 > shapes.tile_rows)
-            shapes.tile_rows = tiles * 16;
+        const int64_t tiles =
+            divide_up(gates * of->share + (is_last ? of->logits : 0), fragment.tile_rows);
+        const int64_t registers =
+            fragment.on_cores ? 4 * row_tiles * (tiles + under_way) + (splits ? 8 * tiles : 0)
+                              : tiles + 4 * under_way;
+        shapes.fragments += tiles * loads * fragment.load_tiles;
+        shapes.buffer_loads += 2 * of->replicas * WARPS * loads * row_tiles * fragment.apart;
+        if (tiles * fragment.tile_rows > shapes.tile_rows)
+            shapes.tile_rows = tiles * fragment.tile_rows;
         if (registers > shapes.product_registers)
             shapes.product_registers = registers;
     }
@@ -141,9 +145,9 @@ static double step_us(const Generator *of, const Shapes *shapes, Precision preci
     const int64_t waves = divide_up(sets, of->sets * groups);
     const double in_turn = (double)(sets < of->sets ? sets : of->sets);
     const double row_tiles = (double)divide_up(of->rows, 8);
-    const double cycles = of->rows == 1 && precision <= PRECISION_TF32 ? 8
-                          : precision == PRECISION_FLOAT32             ? 3 * 12.4 * row_tiles
-                                                                       : 12.4 * row_tiles;
+    const double cycles = !grid_tiles(precision, of->rows).on_cores ? 8
+                          : precision == PRECISION_FLOAT32          ? 3 * 12.4 * row_tiles
+                                                                    : 12.4 * row_tiles;
     const double shared_cycles =
         (double)(shapes->fragments - of->held) * GENERATOR_THREADS * FRAGMENT_BYTES / 128;
     const double core_cycles = (double)shapes->fragments * cycles;

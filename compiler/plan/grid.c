@@ -19,15 +19,20 @@ static int64_t divide_up(int64_t value, int64_t unit)
     return (value + unit - 1) / unit;
 }
 
-static int word_elements(const PlanContext *context)
+static int word_elements(Precision precision)
 {
-    return operand_bytes(context->precision) == 2 ? 2 : 1;
+    return operand_bytes(precision) == 2 ? 2 : 1;
 }
 
-/// Whether the tensor cores multiply: a row alone is left to them in 16 bits only.
-static bool on_cores(const PlanContext *context, const GridLayout *layout)
+GridTiles grid_tiles(Precision precision, int rows)
 {
-    return layout->rows > 1 || word_elements(context) == 2;
+    const int word = word_elements(precision), lanes = rows > 1 || word == 2 ? 4 : 8;
+    const bool on_cores = lanes == 4;
+    return (GridTiles){.on_cores = on_cores,
+                       .tile_rows = on_cores ? 16 : 4,
+                       .chunk = lanes * LOAD,
+                       .load_tiles = on_cores ? 2 / word : 1,
+                       .apart = lanes * (rows < 8 ? rows : 8)};
 }
 
 static int64_t share_of(const Layer *layer, const GridLayout *layout, Domain domain)
@@ -49,7 +54,9 @@ static int64_t product_registers(const PlanContext *context, const GridLayout *l
     const int64_t row_tiles = divide_up(layout->rows, 8);
     const int64_t half = LOADS_MAX / 2 / row_tiles, lot = half > 1 ? half : 1;
     const int64_t under_way = loads * row_tiles <= LOADS_MAX ? loads : 2 * lot;
-    const bool splits = context->precision == PRECISION_FLOAT32 && on_cores(context, layout);
+    if (!grid_tiles(context->precision, layout->rows).on_cores)
+        return tiles + 4 * under_way;
+    const bool splits = context->precision == PRECISION_FLOAT32;
     return 4 * row_tiles * (tiles + under_way) + (splits ? 8 * tiles : 0);
 }
 
@@ -57,6 +64,7 @@ static Shapes shapes_of(const PlanContext *context, const GridLayout *layout)
 {
     const Layer *layer = context->layer;
     const int64_t row_tiles = divide_up(layout->rows, 8);
+    const GridTiles of = grid_tiles(context->precision, layout->rows);
     Shapes shapes = {0};
     for (int p = 0; p < layer->cell->phase_count; p++) {
         const CellPhase *phase = &layer->cell->phases[p];
@@ -66,14 +74,15 @@ static Shapes shapes_of(const PlanContext *context, const GridLayout *layout)
         if (phase->row_count == 0)
             continue;
         const int64_t depth = layer_domain_size(layer, phase->operand_domain);
-        const int64_t tiles = divide_up(phase->row_count * share, 16);
-        const int64_t loads = divide_up(depth, WARPS * 4 * LOAD);
+        const int64_t tiles = divide_up(phase->row_count * share, of.tile_rows);
+        const int64_t loads = divide_up(depth, (int64_t)WARPS * of.chunk);
         const int64_t registers = product_registers(context, layout, tiles, loads);
-        shapes.fragments += tiles * loads * 2 / word_elements(context);
-        shapes.tile_rows = tiles * 16 > shapes.tile_rows ? tiles * 16 : shapes.tile_rows;
+        shapes.fragments += tiles * loads * of.load_tiles;
+        if (tiles * of.tile_rows > shapes.tile_rows)
+            shapes.tile_rows = tiles * of.tile_rows;
         if (registers > shapes.product_registers)
             shapes.product_registers = registers;
-        shapes.buffer_loads += 2 * layout->replicas * WARPS * loads * row_tiles * 32;
+        shapes.buffer_loads += 2 * layout->replicas * WARPS * loads * row_tiles * of.apart;
         shapes.operand_bytes += depth * 4;
     }
     return shapes;
@@ -103,9 +112,9 @@ typedef struct {
 
 static Rates rates_of(const PlanContext *context, const GridLayout *layout)
 {
-    if (!on_cores(context, layout))
+    if (!grid_tiles(context->precision, layout->rows).on_cores)
         return (Rates){1.28, 0, 0.058, 0, 47.4};
-    if (word_elements(context) == 2)
+    if (word_elements(context->precision) == 2)
         return (Rates){0.85, 0.0031, 0.023, 1.8, layout->rows <= 2 ? 13.9 : 8.3};
     const double products = context->precision == PRECISION_FLOAT32 ? 3 : 1;
     return (Rates){0.91, 0.0072, 0.0385, 0, 16.6 * products};
@@ -114,7 +123,7 @@ static Rates rates_of(const PlanContext *context, const GridLayout *layout)
 /// What a phase gains by waiting before it asks for its operand, as rnn_patience does.
 static double patience_us(const PlanContext *context, const GridLayout *layout, int64_t rows)
 {
-    if (rows < 4 && word_elements(context) == 2)
+    if (rows < 4 && word_elements(context->precision) == 2)
         return 0;
     if (layout->share * layout->rows < THREADS)
         return 0.3;
@@ -175,7 +184,7 @@ bool grid_layout(const PlanContext *context, GridLayout *out)
     bool found = false;
     *out = (GridLayout){.shared_bytes = INT64_MAX};
     // A module for any batch gets whole tiles of rows; two units of a word lie in one warp.
-    const int rows_max = 32 / word_elements(context);
+    const int rows_max = 32 / word_elements(context->precision);
     for (int rows = context->model->batch ? 1 : 8; rows <= rows_max; rows *= 2)
         for (int share = SHARE_UNIT; share <= SHARE_MAX; share += SHARE_UNIT) {
             if (divide_up(context->layer->units, share) > grid_processors(context))

@@ -19,6 +19,17 @@ typedef struct {
     double step_us;       ///< estimate, for all rows of the batch
 } GridLayout;
 
+/// How a warp's fragments lie, as in templates/cuda/grid_product.cuh: on tensor cores, or without
+/// them for one row alone of words of 32 bits.
+typedef struct {
+    bool on_cores;
+    int tile_rows;  ///< of R
+    int chunk;      ///< elements of the operand that a warp loads at once
+    int load_tiles; ///< fragments of such a load, for a tile of rows
+    int apart;      ///< loads of 16 bytes of a chunk and a tile of rows of the batch
+} GridTiles;
+GridTiles grid_tiles(Precision precision, int rows);
+
 /// SMs that the layer has: all, or its share where layers run at the same time.
 int grid_processors(const PlanContext *context);
 

@@ -146,17 +146,6 @@ RNN_INLINE int rnn_own_token(const RnnThread &self, int i)
     return at < RNN_MORE_ROWS ? self.cta * RNN_MORE_ROWS + at : RNN_VOCABULARY;
 }
 
-/// The value of row `row_of_R` of this CTA's matrix of a product: the sum of the warps' partials.
-template <int Product> RNN_INLINE float rnn_sum(const float *partials, int row_of_R, int row)
-{
-    const float *partial = partials + row_of_R * RNN_ROWS + (row ^ rnn_swap(row_of_R));
-    float sum = 0.0f;
-#pragma unroll
-    for (int w = 0; w < RNN_WARPS; w++)
-        sum += partial[w * rnn_row_tiles(Product) * 16 * RNN_ROWS];
-    return sum;
-}
-
 /// R*h of a layer, to what it keeps for its next step.
 template <int Layer> RNN_INLINE void rnn_take_recurrent(RnnLayer &layer, const float *partials)
 {
@@ -331,13 +320,13 @@ RNN_INLINE void rnn_take_offers(RnnThread &self, unsigned *tokens, unsigned epoc
 #pragma unroll
         for (int i = 0; i < RNN_OFFERS; i++) {
             const int at = rnn_draw_lane() + i * RNN_LANES;
-            if (at >= RNN_DRAWERS || (offers[i].y == epoch && offers[i].w == epoch))
+            if (at >= RNN_DRAWERS)
                 continue;
-            offers[i] = rnn_exchange_load(from + at);
+            rnn_exchange_load(offers[i], from + at, offers[i].y != epoch || offers[i].w != epoch);
             waiting |= offers[i].y != epoch || offers[i].w != epoch;
         }
     }
-    __syncwarp();
+    self.stuck = __any_sync(0xffffffff, self.stuck);
     RnnOffer best = {0.0f, 0};
 #pragma unroll
     for (int i = 0; i < RNN_OFFERS; i++)
@@ -595,9 +584,9 @@ extern "C" __global__ void rnn_pack(const RnnMatrices matrices, uint4 *packed)
         const RnnPlace place = rnn_fragment_place(at);
         unsigned words[4];
         for (int i = 0; i < 4; i++) {
-            const float *from =
-                rnn_matrix_row(matrices, place.phase, place.row + i % 2 * 8, place.cta);
-            const int k = place.k + i / 2 * RNN_WORD;
+            const RnnPlace at_i = rnn_register_place(place, i);
+            const float *from = rnn_matrix_row(matrices, at_i.phase, at_i.row, at_i.cta);
+            const int k = at_i.k;
             float w[2] = {};
             for (int e = 0; e < RNN_WORD; e++)
                 if (from && k + e < RNN_UNITS)

@@ -2,14 +2,16 @@
 // partial sums lie, and how operands are sent, received and multiplied.
 //
 // K is cut into 8 slices, one a warp, and a sum is that of the slices in order: the bits of a row
-// do not depend on its place or company. Element k of an operand belongs to slice k / slice, lane
-// group q within it, and four elements in turn are one load of 16 bytes, in the order in which mma
-// fragments take them: two packets of 16-bit operands (one fragment), or four words (two):
+// do not depend on its place or company. Four elements in turn are one load of 16 bytes of a lane,
+// in the order in which mma fragments take them: two packets of 16-bit operands (one fragment), or
+// four words (two). The loads that a warp does at once are 16 elements in turn of eight rows, four
+// lanes a row:
 //
-//     buffer [parity][replica][slice][load][8 rows][row, q: 32 lanes] of 16 bytes
+//     buffer [parity][replica][16 elements][tile of rows][row of 8][lane of 4] of 16 bytes
 //     fragments of a CTA [phase][tile of K][tile of 16 rows of R][thread] of 16 bytes
 //     partial sums [2][warp][16 * tiles][RNN_ROWS], rows of the batch swapped (rnn_swap) so that
-//         the eight rows of R that a warp stores at once lie in different banks
+//         the eight rows of R that a warp stores at once lie in different banks; of one row alone
+//         [2][rows of R][warp], which one thread loads four at a time
 //
 // A buffer is written again two epochs later. By then every CTA has read it: it published the epoch
 // between only after its barrier, and that is what the writer has waited for. A word of 32 bits
@@ -17,7 +19,9 @@
 // which places of rows beyond the batch are written too.
 //
 // In float32 a product is three of tf32 (prim/mma.cuh); one row alone is multiplied without tensor
-// cores, which would spend seven eighths of their work on rows that are not there.
+// cores, which would spend seven eighths of their work on rows that are not there. A warp then
+// loads 32 elements in turn, eight lanes the same, and has tiles of 4 rows of R, each a row of the
+// four lanes that hold one element.
 #ifndef RNN_GRID_PRODUCT_CUH
 #define RNN_GRID_PRODUCT_CUH
 
@@ -42,34 +46,45 @@ enum {
     RNN_WARPS = 8,
     RNN_THREADS = 32 * RNN_WARPS,
     RNN_WORD = RNN_PRECISION >= 2 ? 2 : 1, // elements of a word
-    RNN_TILE_K = 8 * RNN_WORD,
     RNN_ROW_TILES = (RNN_ROWS + 7) / 8,
     RNN_LOAD = 4,           // elements of a load of 16 bytes, of one lane
     RNN_LOADS_MAX = 12,     // of a thread at once
     RNN_POLLS_MAX = 1 << 22 // some seconds
 };
 constexpr bool rnn_on_cores = RNN_ROWS > 1 || RNN_PRECISION >= 2;
+constexpr int rnn_load_lanes = rnn_on_cores ? 4 : 8; // that a row's elements of a load lie in
+constexpr int rnn_load_elements = rnn_load_lanes * RNN_LOAD;   // elements that a warp loads at once
+constexpr int rnn_tile_rows = rnn_on_cores ? 16 : 4;           // of R, of a fragment of all lanes
+constexpr int rnn_tile_load = rnn_on_cores ? 2 / RNN_WORD : 1; // fragments of a load
+constexpr int rnn_loads_apart =
+    rnn_load_lanes * (RNN_ROWS < 8 ? RNN_ROWS : 8); // of one tile of rows
 
 /// Units of one CTA in a phase: of H, or in proportion of P.
 constexpr __device__ int rnn_share(int size)
 {
     return size == RNN_UNITS ? RNN_SHARE : ((size + RNN_CTAS - 1) / RNN_CTAS + 3) / 4 * 4;
 }
-constexpr __device__ int rnn_row_tiles(int phase) // of 16 rows of R
+constexpr __device__ int rnn_row_tiles(int phase) // of rows of R
 {
     const int more = phase + 1 == RNN_PHASE_COUNT ? RNN_MORE_ROWS : 0;
-    return (rnn_phases[phase].row_count * rnn_share(rnn_phases[phase].size) + more + 15) / 16;
+    return (rnn_phases[phase].row_count * rnn_share(rnn_phases[phase].size) + more + rnn_tile_rows -
+            1) /
+           rnn_tile_rows;
+}
+constexpr __device__ int rnn_sum_rows(int phase) // of a warp's partial sums
+{
+    return rnn_row_tiles(phase) * rnn_tile_rows;
 }
 constexpr __device__ int rnn_loads(int phase) // of one lane and tile of rows
 {
     return rnn_phases[phase].row_count > 0
-               ? (rnn_phases[phase].operand_size + RNN_WARPS * 4 * RNN_LOAD - 1) /
-                     (RNN_WARPS * 4 * RNN_LOAD)
+               ? (rnn_phases[phase].operand_size + RNN_WARPS * rnn_load_elements - 1) /
+                     (RNN_WARPS * rnn_load_elements)
                : 0;
 }
 constexpr __device__ int rnn_k_tiles(int phase) // of one warp
 {
-    return rnn_loads(phase) * (2 / RNN_WORD);
+    return rnn_loads(phase) * rnn_tile_load;
 }
 /// Sums of one tile that are added up apart, so that few tiles do not wait for one another.
 constexpr __device__ int rnn_chains(int phase)
@@ -105,7 +120,7 @@ constexpr __device__ long long rnn_buffer_at(int phase)
 {
     long long at = 0;
     for (int p = 0; p < phase; p++)
-        at += 2ll * RNN_REPLICAS * RNN_WARPS * rnn_loads(p) * RNN_ROW_TILES * 32;
+        at += 2ll * RNN_REPLICAS * RNN_WARPS * rnn_loads(p) * RNN_ROW_TILES * rnn_loads_apart;
     return at;
 }
 /// Floats of the partial sums, the largest of all phases, twice.
@@ -113,18 +128,18 @@ constexpr __device__ int rnn_partial_floats()
 {
     int most = 0;
     for (int p = 0; p < RNN_PHASE_COUNT; p++)
-        if (rnn_phases[p].row_count > 0 && rnn_row_tiles(p) * 16 > most)
-            most = rnn_row_tiles(p) * 16;
+        if (rnn_phases[p].row_count > 0 && rnn_sum_rows(p) > most)
+            most = rnn_sum_rows(p);
     return 2 * RNN_WARPS * most * RNN_ROWS;
 }
-/// (unit, row) pairs of one thread.
-constexpr __device__ int rnn_items()
+/// (unit, row) pairs of a CTA.
+constexpr __device__ int rnn_pairs()
 {
     int most = 0;
     for (int p = 0; p < RNN_PHASE_COUNT; p++)
         if (rnn_share(rnn_phases[p].size) > most)
             most = rnn_share(rnn_phases[p].size);
-    return (most * RNN_ROWS + RNN_THREADS - 1) / RNN_THREADS;
+    return most * RNN_ROWS;
 }
 
 /// Whether every CTA sends a part of the operand of `reader`.
@@ -136,7 +151,7 @@ constexpr __device__ bool rnn_all_send(int reader)
 
 constexpr int rnn_fragment_count = rnn_first_fragment(RNN_PHASE_COUNT);
 constexpr int rnn_held = RNN_HELD < rnn_fragment_count ? RNN_HELD : rnn_fragment_count;
-constexpr int rnn_item_count = rnn_items();
+constexpr int rnn_item_count = (rnn_pairs() + RNN_THREADS - 1) / RNN_THREADS; // of a thread
 static_assert((RNN_ROWS & (RNN_ROWS - 1)) == 0 && RNN_SHARE % 4 == 0, "tiles of rows and units");
 static_assert(RNN_WORD == 1 || RNN_ROWS <= 16, "a warp holds both units of a word");
 static_assert(RNN_NORMS == 0, "a mean needs all units of a row");
@@ -173,15 +188,21 @@ RNN_INLINE int rnn_item_row()
     return (int)threadIdx.x % RNN_ROWS;
 }
 
-/// Where the load of slice, number and row tile of lane 0 lies in the buffers of a phase.
+/// Whether this thread's warp has units of its own.
+RNN_INLINE bool rnn_has_units(const RnnThread &self)
+{
+    return rnn_pairs() > RNN_THREADS - 32 || self.warp * 32 < rnn_pairs();
+}
+
+/// Where lane 0's load of 16 bytes lies in the buffers of a phase.
 template <int Phase>
 RNN_INLINE long long rnn_load_at(int parity, int replica, int slice, int load, int row_tile)
 {
     return rnn_buffer_at(Phase) +
            ((((long long)parity * RNN_REPLICAS + replica) * RNN_WARPS + slice) * rnn_loads(Phase) +
             load) *
-               RNN_ROW_TILES * 32 +
-           row_tile * 32;
+               RNN_ROW_TILES * rnn_loads_apart +
+           row_tile * rnn_loads_apart;
 }
 
 /// What comes with a value of an epoch: the epoch, or its turn as the last bit of a word.
@@ -190,14 +211,13 @@ RNN_INLINE unsigned rnn_mark(unsigned epoch)
     return RNN_PRECISION >= 2 ? epoch : (epoch + 1) / 2 & 1;
 }
 
-/// Whether all of a load is of the epoch with this mark.
-RNN_INLINE bool rnn_arrived(const uint4 &load, unsigned mark)
+/// 0 where all of a load is of the epoch with this mark.
+RNN_INLINE unsigned rnn_missing(const uint4 &load, unsigned mark)
 {
 #if RNN_PRECISION >= 2
-    return load.y == mark && load.w == mark;
+    return rnn_differ(load.y, load.w, mark);
 #else
-    return mark ? load.x & load.y & load.z & load.w & 1
-                : !((load.x | load.y | load.z | load.w) & 1);
+    return (rnn_differ(load.x, load.y, mark) | rnn_differ(load.z, load.w, mark)) & 1;
 #endif
 }
 
@@ -220,30 +240,24 @@ RNN_INLINE void rnn_clear(uint4 &load, int present, unsigned mark)
 /// This warp's slice of the operand of `Phase`, received lot by lot.
 template <int Phase> struct RnnOperand {
     static constexpr int loads = rnn_loads(Phase), lot = rnn_lot(Phase);
-    static constexpr bool full = rnn_phases[Phase].operand_size == loads * RNN_WARPS * 4 * RNN_LOAD;
+    static constexpr bool full =
+        rnn_phases[Phase].operand_size == loads * RNN_WARPS * rnn_load_elements;
     const uint4 *from;
     int first; ///< element of this lane's first load
     unsigned mark;
     uint4 at[lot < loads ? 2 : 1][lot][RNN_ROW_TILES];
 
-    /// Loads what has not arrived of the lot that begins at load `begin`. Rows that are not there
-    /// and elements beyond K have arrived, as zeros.
-    template <int Begin> RNN_MEMBER void load()
+    /// Loads `to`, load `number` of row tile `n`, where `wanted`. Rows that are not there and
+    /// elements beyond K have arrived, as zeros.
+    RNN_MEMBER void load(uint4 &to, int number, int n, bool wanted)
     {
-#pragma unroll
-        for (int j = 0; j < lot && Begin + j < loads; j++)
-#pragma unroll
-            for (int n = 0; n < RNN_ROW_TILES; n++) {
-                uint4 &to = at[Begin / lot % 2][j][n];
-                if (rnn_arrived(to, mark))
-                    continue;
-                to = rnn_exchange_load(from + ((Begin + j) * RNN_ROW_TILES + n) * 32);
-                if (!full)
-                    rnn_clear(to, rnn_phases[Phase].operand_size - first - (Begin + j) * RNN_LOAD,
-                              mark);
-            }
+        rnn_exchange_load(to, from + (number * RNN_ROW_TILES + n) * rnn_loads_apart, wanted);
+        if (!full)
+            rnn_clear(to, rnn_phases[Phase].operand_size - first - number * rnn_load_elements,
+                      mark);
     }
 
+    /// Asks for the lot that begins at load `Begin`.
     template <int Begin> RNN_MEMBER void begin(const RnnThread &self)
     {
 #pragma unroll
@@ -257,27 +271,30 @@ template <int Phase> struct RnnOperand {
                                         : make_uint4(other, other, other, other);
                 if (no_row)
                     rnn_clear(to, 0, mark);
-                else if (!full)
-                    rnn_clear(to, rnn_phases[Phase].operand_size - first - (Begin + j) * RNN_LOAD,
-                              mark);
+                load(to, Begin + j, n, !no_row);
             }
-        load<Begin>();
     }
 
-    /// Waits until the lot has arrived.
+    /// Waits until the lot has arrived, all lanes alike.
     template <int Begin> RNN_MEMBER void wait(RnnThread &self)
     {
         for (int polls = 0; !self.stuck; polls++) {
-            bool waiting = false;
+            unsigned missing[lot][RNN_ROW_TILES] = {}, any = 0;
+#pragma unroll
+            for (int j = 0; j < lot && Begin + j < loads; j++)
+#pragma unroll
+                for (int n = 0; n < RNN_ROW_TILES; n++) {
+                    missing[j][n] = rnn_missing(at[Begin / lot % 2][j][n], mark);
+                    any |= missing[j][n];
+                }
+            if (!__any_sync(0xffffffff, any))
+                break;
+            self.stuck = polls == RNN_POLLS_MAX;
 #pragma unroll
             for (int j = 0; j < lot && Begin + j < loads; j++)
 #pragma unroll
                 for (int n = 0; n < RNN_ROW_TILES; n++)
-                    waiting |= !rnn_arrived(at[Begin / lot % 2][j][n], mark);
-            if (!waiting)
-                break;
-            self.stuck = polls == RNN_POLLS_MAX;
-            load<Begin>();
+                    load(at[Begin / lot % 2][j][n], Begin + j, n, missing[j][n]);
         }
     }
 };
@@ -341,22 +358,6 @@ rnn_multiply_tiles(float (&sums)[Tiles][RNN_ROW_TILES][4], const unsigned (&a)[T
 #endif
 }
 
-/// The same of one row by this thread's four weights; [0] and [1] are sums of the tile's rows
-/// lane / 4 and lane / 4 + 8.
-template <int Tiles>
-RNN_INLINE void rnn_multiply_row(float (&sums)[Tiles][RNN_ROW_TILES][4],
-                                 const unsigned (&a)[Tiles][4], unsigned b0, unsigned b1)
-{
-    const float x = __uint_as_float(b0), z = __uint_as_float(b1);
-#pragma unroll
-    for (int m = 0; m < Tiles; m++) {
-        sums[m][0][0] = fmaf(__uint_as_float(a[m][0]), x, sums[m][0][0]);
-        sums[m][0][1] = fmaf(__uint_as_float(a[m][1]), x, sums[m][0][1]);
-        sums[m][0][2] = fmaf(__uint_as_float(a[m][2]), z, sums[m][0][2]);
-        sums[m][0][3] = fmaf(__uint_as_float(a[m][3]), z, sums[m][0][3]);
-    }
-}
-
 /// What is added bitwise to a row of the batch where partial sums of a row of R lie: rows of R 4
 /// apart and more have the same.
 RNN_INLINE int rnn_swap(int row_of_R)
@@ -369,26 +370,59 @@ RNN_INLINE float *rnn_partials(const RnnThread &self)
     return self.partials + self.turn * (rnn_partial_floats() / 2);
 }
 
+/// Where a warp's partial sum of a row of R and of the batch lies.
+template <int Phase> RNN_INLINE int rnn_partial_at(int warp, int row_of_R, int row)
+{
+    return RNN_ROWS == 1
+               ? row_of_R * RNN_WARPS + warp
+               : (warp * rnn_sum_rows(Phase) + row_of_R) * RNN_ROWS + (row ^ rnn_swap(row_of_R));
+}
+
+/// The product's value of row `row_of_R` of this CTA's matrix: the sum of the warps' partials.
+template <int Phase> RNN_INLINE float rnn_sum(const float *partials, int row_of_R, int row)
+{
+    float sum = 0.0f;
+#pragma unroll
+    for (int w = 0; w < RNN_WARPS; w += 4) {
+        float part[4];
+        if constexpr (RNN_ROWS == 1)
+            *(float4 *)part = *(const float4 *)(partials + rnn_partial_at<Phase>(w, row_of_R, 0));
+        else
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                part[i] = partials[rnn_partial_at<Phase>(w + i, row_of_R, row)];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            sum += part[i];
+    }
+    return sum;
+}
+
 /// A warp's sums of a product: [chain][tile of R][tile of rows][value of a fragment].
 template <int Phase> struct RnnSums {
     float at[rnn_chains(Phase)][rnn_row_tiles(Phase)][RNN_ROW_TILES][4];
 };
 
-/// Multiplies load `load` of a lot.
+/// Fragment `number` of this thread.
+RNN_INLINE uint4 rnn_weights_of(const RnnThread &self, int number)
+{
+    return number < rnn_held ? self.weights[number < rnn_held ? number : 0]
+                             : self.rest[(number - rnn_held) * RNN_THREADS];
+}
+
+/// Multiplies load `load` of the operand on tensor cores.
 template <int Phase>
 RNN_INLINE void rnn_multiply_load(const RnnThread &self, int load,
                                   const uint4 (&operand)[RNN_ROW_TILES], RnnSums<Phase> &sums)
 {
-    constexpr int row_tiles = rnn_row_tiles(Phase), per_load = 2 / RNN_WORD;
+    constexpr int row_tiles = rnn_row_tiles(Phase);
 #pragma unroll
-    for (int half = 0; half < per_load; half++) {
-        const int chain = (load * per_load + half) % rnn_chains(Phase);
+    for (int half = 0; half < rnn_tile_load; half++) {
+        const int tile = load * rnn_tile_load + half;
         unsigned a[row_tiles][4], b0[RNN_ROW_TILES], b1[RNN_ROW_TILES];
 #pragma unroll
         for (int m = 0; m < row_tiles; m++) {
-            const int i = rnn_first_fragment(Phase) + (load * per_load + half) * row_tiles + m;
-            const uint4 w = i < rnn_held ? self.weights[i < rnn_held ? i : 0]
-                                         : self.rest[(i - rnn_held) * RNN_THREADS];
+            const uint4 w = rnn_weights_of(self, rnn_first_fragment(Phase) + tile * row_tiles + m);
             a[m][0] = w.x, a[m][1] = w.y, a[m][2] = w.z, a[m][3] = w.w;
         }
 #pragma unroll
@@ -397,10 +431,26 @@ RNN_INLINE void rnn_multiply_load(const RnnThread &self, int load,
             b0[n] = RNN_PRECISION >= 2 ? from.x : (half ? from.z : from.x) & ~1u;
             b1[n] = RNN_PRECISION >= 2 ? from.z : (half ? from.w : from.y) & ~1u;
         }
-        if constexpr (rnn_on_cores)
-            rnn_multiply_tiles<row_tiles>(sums.at[chain], a, b0, b1);
-        else
-            rnn_multiply_row<row_tiles>(sums.at[chain], a, b0[0], b1[0]);
+        rnn_multiply_tiles<row_tiles>(sums.at[tile % rnn_chains(Phase)], a, b0, b1);
+    }
+}
+
+/// The same of one row: this lane's four elements, for a row of R of each tile.
+template <int Phase>
+RNN_INLINE void rnn_multiply_row(const RnnThread &self, int load, const uint4 &operand,
+                                 RnnSums<Phase> &sums)
+{
+    constexpr int row_tiles = rnn_row_tiles(Phase);
+    const float x = __uint_as_float(operand.x & ~1u), y = __uint_as_float(operand.y & ~1u);
+    const float z = __uint_as_float(operand.z & ~1u), w = __uint_as_float(operand.w & ~1u);
+#pragma unroll
+    for (int m = 0; m < row_tiles; m++) {
+        const uint4 a = rnn_weights_of(self, rnn_first_fragment(Phase) + load * row_tiles + m);
+        float &sum = sums.at[0][m][0][0];
+        sum = fmaf(__uint_as_float(a.x), x, sum);
+        sum = fmaf(__uint_as_float(a.y), y, sum);
+        sum = fmaf(__uint_as_float(a.z), z, sum);
+        sum = fmaf(__uint_as_float(a.w), w, sum);
     }
 }
 
@@ -415,60 +465,107 @@ RNN_INLINE void rnn_multiply_lots(RnnThread &self, RnnOperand<Phase> &operand, R
             operand.template begin<Begin + lot>(self);
 #pragma unroll
         for (int j = 0; j < lot && Begin + j < loads; j++)
-            rnn_multiply_load<Phase>(self, Begin + j, operand.at[Begin / lot % 2][j], sums);
+            if constexpr (rnn_on_cores)
+                rnn_multiply_load<Phase>(self, Begin + j, operand.at[Begin / lot % 2][j], sums);
+            else
+                rnn_multiply_row<Phase>(self, Begin + j, operand.at[Begin / lot % 2][j][0], sums);
         rnn_multiply_lots<Phase, Begin + lot>(self, operand, sums);
     }
 }
 
-/// Stores the sums of one tile of R and of the batch to the partial sums of this warp.
-RNN_INLINE void rnn_store_sums(const RnnThread &self, float *to, int row_tile,
+/// Stores a warp's sums of one tile of 16 rows of R and of one of the batch.
+template <int Phase>
+RNN_INLINE void rnn_store_sums(const RnnThread &self, float *to, int tile, int row_tile,
                                const float (&sums)[4])
 {
-    const int column = (row_tile * 8 + self.lane % 4 * 2) ^ rnn_swap(self.lane / 4);
-    if constexpr (!rnn_on_cores) {
-        float first = sums[0] + sums[2], second = sums[1] + sums[3];
-        first += __shfl_xor_sync(0xffffffff, first, 1);
-        second += __shfl_xor_sync(0xffffffff, second, 1);
-        first += __shfl_xor_sync(0xffffffff, first, 2);
-        second += __shfl_xor_sync(0xffffffff, second, 2);
-        if (column == 0)
-            to[0] = first, to[8] = second;
-    } else if constexpr (RNN_ROWS == 1) {
-        if (column == 0)
-            to[0] = sums[0], to[8] = sums[2];
-    } else if (column < RNN_ROWS) {
-        *(float2 *)(to + column) = make_float2(sums[0], sums[1]);
-        *(float2 *)(to + 8 * RNN_ROWS + column) = make_float2(sums[2], sums[3]);
+    const int column = row_tile * 8 + self.lane % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 2 && column < RNN_ROWS; i++) {
+        const int row_of_R = tile * 16 + i * 8 + self.lane / 4;
+        float *at = to + rnn_partial_at<Phase>(self.warp, row_of_R, column);
+        if constexpr (RNN_ROWS == 1)
+            *at = sums[2 * i];
+        else
+            *(float2 *)at = make_float2(sums[2 * i], sums[2 * i + 1]);
     }
 }
 
-/// This warp's part of the product of `Phase`, to the partial sums [warp][16 * tiles][RNN_ROWS].
-template <int Phase> RNN_INLINE void rnn_multiply(RnnThread &self, unsigned epoch)
+/// Adds up the tiles over the lanes that differ in `Bit` and lower bits: each half of them goes on
+/// with half of the tiles, so that there are about as many shuffles as tiles.
+template <int Bit, int Tiles> RNN_INLINE void rnn_add_lanes(const RnnThread &self, float *sums)
+{
+    if constexpr (Bit > 0) {
+        constexpr int half = (Tiles + 1) / 2;
+        const bool upper = self.lane & Bit;
+#pragma unroll
+        for (int i = 0; i < half; i++) {
+            const float high = i + half < Tiles ? sums[i + half] : 0.0f;
+            const float sent = upper ? sums[i] : high;
+            sums[i] = (upper ? high : sums[i]) + __shfl_xor_sync(0xffffffff, sent, Bit);
+        }
+        rnn_add_lanes<Bit / 2, half>(self, sums);
+    }
+}
+/// The tile whose sum this lane then has as number `i`; the last ones may be beyond the end.
+template <int Bit, int Tiles> RNN_INLINE int rnn_tile_added(const RnnThread &self, int i)
+{
+    if constexpr (Bit > 0) {
+        constexpr int half = (Tiles + 1) / 2;
+        const bool upper = self.lane & Bit;
+        const int tile = rnn_tile_added<Bit / 2, half>(self, i);
+        return upper ? tile < Tiles - half ? tile + half : Tiles : tile < half ? tile : Tiles;
+    }
+    return i;
+}
+
+/// Stores the sums of one row.
+template <int Phase>
+RNN_INLINE void rnn_store_row(const RnnThread &self, float *to, RnnSums<Phase> &sums)
 {
     constexpr int row_tiles = rnn_row_tiles(Phase);
+    float of[row_tiles];
+#pragma unroll
+    for (int m = 0; m < row_tiles; m++)
+        of[m] = sums.at[0][m][0][0];
+    rnn_add_lanes<rnn_load_lanes / 2, row_tiles>(self, of);
+#pragma unroll
+    for (int i = 0; i < (row_tiles + rnn_load_lanes - 1) / rnn_load_lanes; i++) {
+        const int tile = rnn_tile_added<rnn_load_lanes / 2, row_tiles>(self, i);
+        if (tile < row_tiles)
+            to[rnn_partial_at<Phase>(self.warp, tile * rnn_tile_rows + self.lane / rnn_load_lanes,
+                                     0)] = of[i];
+    }
+}
+
+/// This warp's part of the product of `Phase`, to the partial sums.
+template <int Phase> RNN_INLINE void rnn_multiply(RnnThread &self, unsigned epoch)
+{
     RnnOperand<Phase> operand;
     RnnSums<Phase> sums = {};
     operand.mark = rnn_mark(epoch);
-    operand.first = (self.warp * 4 + self.lane % 4) * operand.loads * RNN_LOAD;
-    operand.from = self.buffers + (rnn_on_cores ? self.lane : self.lane % 4) +
+    operand.first =
+        self.warp * operand.loads * rnn_load_elements + self.lane % rnn_load_lanes * RNN_LOAD;
+    operand.from = self.buffers + (rnn_on_cores ? self.lane : self.lane % rnn_load_lanes) +
                    rnn_load_at<Phase>(epoch & 1, self.cta % RNN_REPLICAS, self.warp, 0, 0);
-    rnn_pass(rnn_patience(self.warp * 32 < RNN_SHARE * RNN_ROWS));
+    rnn_pass(rnn_patience(rnn_has_units(self)));
     operand.template begin<0>(self);
     rnn_multiply_lots<Phase, 0>(self, operand, sums);
-    float *to = rnn_partials(self) + (self.warp * row_tiles * 16 + self.lane / 4) * RNN_ROWS;
+    float *to = rnn_partials(self);
+    if constexpr (!rnn_on_cores)
+        rnn_store_row<Phase>(self, to, sums);
+    else
 #pragma unroll
-    for (int m = 0; m < row_tiles; m++)
+        for (int m = 0; m < rnn_row_tiles(Phase); m++)
 #pragma unroll
-        for (int n = 0; n < RNN_ROW_TILES; n++) {
+            for (int n = 0; n < RNN_ROW_TILES; n++) {
 #pragma unroll
-            for (int i = 0; rnn_chains(Phase) > 1 && i < 4; i++)
-                sums.at[0][m][n][i] += sums.at[rnn_chains(Phase) - 1][m][n][i];
-            rnn_store_sums(self, to + m * 16 * RNN_ROWS, n, sums.at[0][m][n]);
-        }
+                for (int i = 0; rnn_chains(Phase) > 1 && i < 4; i++)
+                    sums.at[0][m][n][i] += sums.at[rnn_chains(Phase) - 1][m][n][i];
+                rnn_store_sums<Phase>(self, to, m, n, sums.at[0][m][n]);
+            }
 }
 
-/// Where the first element of the packed fragment `at` of [cta][fragment][thread] comes from: of
-/// register i of 4 it is row + i % 2 * 8 of the CTA's matrix and k + i / 2 * RNN_WORD.
+/// Where the first element of the packed fragment `at` of [cta][fragment][thread] comes from.
 struct RnnPlace {
     int cta, phase, row, k;
 };
@@ -480,10 +577,19 @@ RNN_INLINE RnnPlace rnn_fragment_place(long long at)
     while (fragment >= rnn_first_fragment(place.phase + 1))
         place.phase++;
     const int within = fragment - rnn_first_fragment(place.phase);
-    const int row_tiles = rnn_row_tiles(place.phase), tiles = rnn_k_tiles(place.phase);
-    place.row = within % row_tiles * 16 + lane / 4;
-    place.k = warp * tiles * RNN_TILE_K + lane % 4 * tiles * 2 * RNN_WORD +
-              within / row_tiles * 2 * RNN_WORD;
+    const int row_tiles = rnn_row_tiles(place.phase), tile = within / row_tiles;
+    place.row =
+        within % row_tiles * rnn_tile_rows + (rnn_on_cores ? lane / 4 : lane / rnn_load_lanes);
+    place.k = (warp * rnn_loads(place.phase) + tile / rnn_tile_load) * rnn_load_elements +
+              lane % rnn_load_lanes * RNN_LOAD + tile % rnn_tile_load * 2;
+    return place;
+}
+/// The row and element that register `i` of 4 begins with.
+RNN_INLINE RnnPlace rnn_register_place(const RnnPlace &first, int i)
+{
+    RnnPlace place = first;
+    place.row += rnn_on_cores ? i % 2 * 8 : 0;
+    place.k += rnn_on_cores ? i / 2 * RNN_WORD : i;
     return place;
 }
 
@@ -505,8 +611,7 @@ template <int Reader>
 RNN_INLINE void rnn_send(const RnnThread &self, int item, float value, unsigned epoch)
 {
     constexpr RnnPhase reader = rnn_phases[Reader];
-    constexpr int loads = rnn_loads(Reader), share = rnn_share(reader.operand_size);
-    constexpr unsigned run = loads * RNN_LOAD; // elements of a lane group
+    constexpr int share = rnn_share(reader.operand_size);
     const int unit = rnn_item_unit(item), row = rnn_item_row();
     const unsigned k = self.cta * share + unit;
     bool owned = unit < share && k < reader.operand_size;
@@ -526,10 +631,12 @@ RNN_INLINE void rnn_send(const RnnThread &self, int item, float value, unsigned 
 #endif
     if (!owned)
         return;
-    const unsigned slice = k / (4 * run), q = k / run % 4, at = k % run;
-    const long long load = rnn_load_at<Reader>(epoch & 1, 0, slice, at / RNN_LOAD, row / 8);
-    char *to = (char *)(self.buffers + load + row % 8 * 4 + q) + at % RNN_LOAD * 4;
-    constexpr long long replica_bytes = 16ll * RNN_WARPS * loads * RNN_ROW_TILES * 32;
+    const unsigned load = (k / rnn_load_elements * RNN_ROW_TILES + row / 8) * rnn_loads_apart +
+                          row % 8 * rnn_load_lanes + k % rnn_load_elements / RNN_LOAD;
+    char *to = (char *)(self.buffers + rnn_load_at<Reader>(epoch & 1, 0, 0, 0, 0) + load) +
+               k % RNN_LOAD * 4;
+    constexpr long long replica_bytes =
+        16ll * RNN_WARPS * rnn_loads(Reader) * RNN_ROW_TILES * rnn_loads_apart;
 #pragma unroll
     for (int replica = 0; replica < RNN_REPLICAS; replica++)
 #if RNN_PRECISION >= 2

@@ -81,23 +81,20 @@ RNN_INLINE void rnn_run_phases(RnnThread &self, float (&input)[rnn_item_count][R
         if constexpr (Phase == 0 || phase.row_count > 0)
             __syncthreads();
         if constexpr (Phase == 0)
-            rnn_load_input(self, step, input);
+            if (rnn_has_units(self))
+                rnn_load_input(self, step, input);
         const float *partials = rnn_partials(self);
         if constexpr (phase.row_count > 0)
             self.turn ^= 1;
 #pragma unroll
-        for (int i = 0; i < rnn_item_count; i++) {
+        for (int i = 0; i < rnn_item_count && rnn_has_units(self); i++) {
             const int unit = rnn_item_unit(i);
-            const float *partial = partials + unit * RNN_ROWS + (rnn_item_row() ^ rnn_swap(unit));
             float product[RNN_GATES_MAX] = {};
             if constexpr (phase.row_count > 0)
                 if (unit < share)
 #pragma unroll
-                    for (int w = 0; w < RNN_WARPS; w++)
-#pragma unroll
-                        for (int g = 0; g < phase.row_count; g++)
-                            product[g] +=
-                                partial[(w * rnn_row_tiles(Phase) * 16 + g * share) * RNN_ROWS];
+                    for (int g = 0; g < phase.row_count; g++)
+                        product[g] = rnn_sum<Phase>(partials, g * share + unit, rnn_item_row());
             float carries_out[RNN_SOME(RNN_CARRIES)];
 #pragma unroll
             for (int c = 0; c < RNN_SOME(RNN_CARRIES); c++)
@@ -126,11 +123,19 @@ RNN_INLINE long long rnn_time(const RnnRun &run, const RnnThread &self, int row,
     return RNN_REVERSED ? run.timesteps - 1 - step : step;
 }
 
+/// This thread among those that fetch: first those without units, which wait while the others do
+/// their pointwise part.
+RNN_INLINE int rnn_fetcher()
+{
+    constexpr int busy = rnn_pairs() < RNN_THREADS ? (rnn_pairs() + 31) / 32 * 32 : 0;
+    return ((int)threadIdx.x + RNN_THREADS - busy) % RNN_THREADS;
+}
+
 /// Starts the copy of the rows' times of `step` into their slot; 0 for rows that are through.
 RNN_INLINE void rnn_fetch_times(const RnnRun &run, const RnnThread &self, long long step,
                                 long long steps)
 {
-    const int row = threadIdx.x;
+    const int row = rnn_fetcher();
     if (run.order && row < self.rows && step < steps)
         rnn_copy4_or_zero(self.times + (int)(step % RNN_TIMES) * RNN_ROWS + row,
                           run.order + (self.first_row + row) * run.timesteps + step,
@@ -145,7 +150,7 @@ RNN_INLINE void rnn_fetch(const RnnRun &run, const RnnThread &self, long long st
     constexpr int copies = RNN_SHARE / wide;
     float *slot = self.ring + (int)(step % RNN_RING) * rnn_ring_floats;
     if (step < steps)
-        for (int i = threadIdx.x; i < RNN_ROWS * RNN_GATES * copies; i += RNN_THREADS) {
+        for (int i = rnn_fetcher(); i < RNN_ROWS * RNN_GATES * copies; i += RNN_THREADS) {
             const int unit = i % copies * wide, gate = i / copies % RNN_GATES;
             const int row = i / (copies * RNN_GATES);
             const bool wanted = row < self.rows && self.cta * RNN_SHARE + unit < RNN_UNITS;
@@ -342,7 +347,8 @@ extern "C" __global__ void rnn_pack(const float *R, const float *P, uint4 *packe
         const int share = rnn_share(of.size);
         unsigned words[4];
         for (int i = 0; i < 4; i++) {
-            const int row = place.row + i % 2 * 8, k = place.k + i / 2 * RNN_WORD;
+            const RnnPlace at_i = rnn_register_place(place, i);
+            const int row = at_i.row, k = at_i.k;
             const int gate = row / share, unit = place.cta * share + row % share;
             float w[2] = {};
             for (int e = 0; e < RNN_WORD; e++)

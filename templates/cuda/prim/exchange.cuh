@@ -17,15 +17,27 @@ static __device__ __forceinline__ void rnn_packet_store(void *to, unsigned word,
     asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(packet) : "memory");
 }
 
-/// Loads two packets (word, epoch, word, epoch) or four words, each as one.
-static __device__ __forceinline__ uint4 rnn_exchange_load(const void *from)
+/// Loads two packets (word, epoch, word, epoch) or four words, each as one, where `wanted`; `to`
+/// stays as it is else.
+static __device__ __forceinline__ void rnn_exchange_load(uint4 &to, const void *from, bool wanted)
 {
-    unsigned long long a, b;
-    asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
-                 : "=l"(a), "=l"(b)
-                 : "l"(from)
+    unsigned long long a = (unsigned long long)to.y << 32 | to.x;
+    unsigned long long b = (unsigned long long)to.w << 32 | to.z;
+    asm volatile("{\n\t.reg .pred wanted;\n\t"
+                 "setp.ne.u32 wanted, %3, 0;\n\t"
+                 "@wanted ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];\n\t}"
+                 : "+l"(a), "+l"(b)
+                 : "l"(from), "r"((unsigned)wanted)
                  : "memory");
-    return make_uint4((unsigned)a, (unsigned)(a >> 32), (unsigned)b, (unsigned)(b >> 32));
+    to = make_uint4((unsigned)a, (unsigned)(a >> 32), (unsigned)b, (unsigned)(b >> 32));
+}
+
+/// The bits in which `a` or `b` are not those of `mark`.
+static __device__ __forceinline__ unsigned rnn_differ(unsigned a, unsigned b, unsigned mark)
+{
+    unsigned bits;
+    asm("lop3.b32 %0, %1, %2, %3, 0x7e;" : "=r"(bits) : "r"(a), "r"(b), "r"(mark));
+    return bits;
 }
 
 // Flags say for the memory of others that it has been written: the fence, then the flag; the flag,
