@@ -3,9 +3,14 @@
 //
 //     x [B, T, F] ([T, B, F] time-major)   lengths [B]   a state [B, F]
 //     y [B, T, D*F] ([T, B, D*F]); [B, D*F] where only the last step is returned
+#include <ctype.h>
+#include <dirent.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/text.h"
 #include "import/onnx_read.h"
 #include "import/onnx_tensor.h"
 
@@ -164,6 +169,105 @@ static bool take_port(const Case *on, const OnnxPort *port, OnnxCase *out)
     return true;
 }
 
+/// A weight of the folder has to be what the model was read with.
+static bool check_weight(const Case *on, const OnnxLeftInput *weight)
+{
+    const char *path = arena_format(on->arena, "%s/input_%d.pb", on->folder, weight->index);
+    const NpyArray *model = weight->array;
+    OnnxTensor tensor;
+    if (access(path, F_OK) != 0)
+        return true;
+    if (!onnx_tensor_open(on->arena, on->diags, path, &tensor))
+        return false;
+    if (tensor.floats && tensor.dim_count == model->dim_count &&
+        memcmp(tensor.dims, model->dims, sizeof tensor.dims[0] * (size_t)tensor.dim_count) == 0 &&
+        memcmp(tensor.floats, model->data, (size_t)tensor.elems * sizeof(float)) == 0)
+        return true;
+    Diag *diag = diag_add(on->diags, DIAG_E0810, onnx_place(on->arena, on->folder),
+                          "input_%d.pb has other values of the weight '%s' than test_data_set_0, "
+                          "from which the model has them",
+                          weight->index, onnx_shown(on->arena, weight->name));
+    diag_help(diag, "put the model and this folder, as test_data_set_0, into a folder of their "
+                    "own, and compile it there");
+    return false;
+}
+
+/// Names of one kind within the folder, as "a, b".
+typedef struct {
+    Text text;
+    int count;
+} Names;
+
+static void add_name(Names *names, const char *name)
+{
+    enum { NAMED_MAX = 10 };
+    if (names->count++ < NAMED_MAX)
+        text_addf(&names->text, "%s%s", names->text.length ? ", " : "",
+                  onnx_shown(names->text.arena, name));
+    else if (names->count == NAMED_MAX + 1)
+        text_add(&names->text, ", ...");
+}
+
+/// Whether the model has a place for "input_N.pb" or "output_N.pb".
+static bool has_place(const OnnxModel *model, bool is_output, int64_t index, bool *out_is_read)
+{
+    *out_is_read = true;
+    for (int i = 0; i < model->port_count; i++)
+        if (model->ports[i].is_output == is_output && model->ports[i].index == index)
+            return true;
+    for (int i = 0; !is_output && i < model->left_count; i++)
+        if (model->left[i].index == index) {
+            *out_is_read = model->left[i].array != NULL;
+            return true;
+        }
+    return false;
+}
+
+/// N of `kind`_N.pb, without a leading zero; -1 for any other name.
+static int64_t index_of(const char *name, const char *kind)
+{
+    const size_t length = strlen(kind);
+    if (strncmp(name, kind, length) != 0 || name[length] != '_')
+        return -1;
+    const char *digits = name + length + 1;
+    char *end;
+    const long long index = strtoll(digits, &end, 10);
+    const bool is_plain = isdigit((unsigned char)*digits) && (*digits != '0' || end == digits + 1);
+    return is_plain && strcmp(end, ".pb") == 0 ? index : -1;
+}
+
+static int is_shown(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+/// Every file of the folder is one that the model has a place for, or is named.
+static bool check_files(const Case *on)
+{
+    struct dirent **entries = NULL;
+    Names without_place = {{.arena = on->arena}, 0}, unread = without_place;
+    const int count = scandir(on->folder, &entries, is_shown, alphasort);
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
+        const int64_t input = index_of(name, "input"), output = index_of(name, "output");
+        bool is_read = false;
+        if ((input >= 0 || output >= 0) &&
+            !has_place(on->model, output >= 0, input >= 0 ? input : output, &is_read))
+            add_name(&without_place, name);
+        else if (!is_read)
+            add_name(&unread, name);
+        free(entries[i]);
+    }
+    free(entries);
+    if (unread.count > 0)
+        diag_add(on->diags, DIAG_W0402, onnx_place(on->arena, on->folder), "not read: %s",
+                 text_string(&unread.text));
+    if (without_place.count > 0)
+        diag_add(on->diags, DIAG_E0810, onnx_place(on->arena, on->folder),
+                 "the model has no place for %s", text_string(&without_place.text));
+    return without_place.count == 0;
+}
+
 bool onnx_case_read(Arena *arena, Diags *diags, const char *model_path, const char *folder,
                     OnnxCase *out)
 {
@@ -183,5 +287,8 @@ bool onnx_case_read(Arena *arena, Diags *diags, const char *model_path, const ch
     for (int i = 0; i < on.model->port_count; i++)
         if (strcmp(on.model->ports[i].port, "x") != 0 && !take_port(&on, &on.model->ports[i], out))
             return false;
-    return true;
+    for (int i = 0; i < on.model->left_count; i++)
+        if (on.model->left[i].array && !check_weight(&on, &on.model->left[i]))
+            return false;
+    return check_files(&on);
 }

@@ -68,6 +68,7 @@ typedef struct OnnxValue {
     OnnxFlow flow;
     const OnnxFlow *parts; ///< of a stack: part_count of them
     int part_count;
+    bool is_read; ///< by a node
     struct OnnxValue *next; ///< in the table of names
 } OnnxValue;
 
@@ -123,7 +124,8 @@ typedef struct {
     int lengths_input;         ///< -1: none
     OnnxPort *ports;
     int port_count;
-    const char *from_test_data; ///< names of weights whose values are of test_data_set_0
+    OnnxLeftInput *left; ///< weights of test_data_set_0; at the end also what no node reads
+    int left_count;
 } OnnxReader;
 
 /// A node, with its name as it is shown in messages: "node 'enc' (LSTM)".

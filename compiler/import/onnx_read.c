@@ -68,9 +68,12 @@ static bool take_test_data(OnnxReader *reader, OnnxValue *value, int index)
     value->elems = tensor.elems;
     value->floats = tensor.floats;
     reader->file->size_bytes += (size_t)tensor.elems * sizeof(float);
-    reader->from_test_data =
-        arena_format(reader->arena, "%s%s%s", reader->from_test_data,
-                     *reader->from_test_data ? ", " : "", onnx_shown(reader->arena, value->name));
+    NpyArray *array = ARENA_NEW(reader->arena, NpyArray);
+    *array = (NpyArray){
+        NPY_FLOAT32, tensor.dim_count, {0}, tensor.elems, (const unsigned char *)tensor.floats};
+    memcpy(array->dims, tensor.dims, sizeof array->dims);
+    const OnnxLeftInput weight = {value->name, index, array};
+    ARENA_PUSH(reader->arena, reader->left, reader->left_count, weight);
     return true;
 }
 
@@ -268,6 +271,24 @@ static void take_outputs(OnnxReader *reader, const Onnx__GraphProto *graph)
                  "no output of the graph is that of its last layer '%s'", reader->last->name);
 }
 
+/// Inputs that no node reads: the module has none of them.
+static void leave_unread(OnnxReader *reader, const Onnx__GraphProto *graph)
+{
+    int index = 0;
+    for (size_t i = 0; i < graph->n_input; i++) {
+        const char *name = graph->input[i]->name ? graph->input[i]->name : "";
+        if (onnx_has_initializer(graph, name))
+            continue;
+        const OnnxLeftInput unread = {name, index++, NULL};
+        if (onnx_find(reader, name)->is_read)
+            continue;
+        ARENA_PUSH(reader->arena, reader->left, reader->left_count, unread);
+        diag_add(reader->diags, DIAG_W0402, reader->file->place,
+                 "input '%s' is read by no node: the module has no such input",
+                 onnx_shown(reader->arena, name));
+    }
+}
+
 /// Faults that only the whole graph shows.
 static bool check_whole(OnnxReader *reader)
 {
@@ -290,7 +311,6 @@ static const OnnxModel *read_file(OnnxFile *file)
     *reader = (OnnxReader){.arena = file->arena,
                            .diags = file->diags,
                            .file = file,
-                           .from_test_data = "",
                            .x_input = -1,
                            .lengths_input = -1,
                            .time_axis = ONNX_AXIS_OPEN,
@@ -301,7 +321,10 @@ static const OnnxModel *read_file(OnnxFile *file)
     onnx_walk(reader, graph);
     if (diags_error_count(reader->diags) == 0)
         take_outputs(reader, graph);
-    return check_whole(reader) ? onnx_write(reader) : NULL;
+    if (!check_whole(reader))
+        return NULL;
+    leave_unread(reader, graph);
+    return onnx_write(reader);
 }
 
 const OnnxModel *onnx_read_bytes(Arena *arena, Diags *diags, const char *path,

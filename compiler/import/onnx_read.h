@@ -12,7 +12,8 @@
 
 /// Reads `path`, and its external data. A weight that is an input of the graph has its values from
 /// test_data_set_0/input_N.pb beside the model, as in ONNX' own tests, where that file is there.
-/// NULL, with E0001 or E045x, where the model cannot be taken whole.
+/// NULL, with E0001 or E045x, where the model cannot be taken whole. Adds W0402 for an input that no
+/// node reads.
 const Imported *onnx_read(Arena *arena, Diags *diags, const char *path);
 
 /// What an input or an output of the graph is to the module.
@@ -29,10 +30,19 @@ typedef struct {
     int directions;   ///< size of D
 } OnnxPort;
 
+/// An input of the graph that the module does not have.
+typedef struct {
+    const char *name;
+    int index;             ///< N of input_N.pb
+    const NpyArray *array; ///< a weight: its values, float32, of test_data_set_0; NULL: not read
+} OnnxLeftInput;
+
 typedef struct {
     const Imported *model;
     OnnxPort *ports;
     int port_count;
+    OnnxLeftInput *left;
+    int left_count;
     bool time_major;
     const char *x_order; ///< the axes of x in the file, one letter each: "TBF"
 } OnnxModel;
@@ -52,7 +62,9 @@ typedef struct {
     int output_count;
 } OnnxCase;
 
-/// Reads `folder` for the model at `model_path`. Adds E0001 or E045x and returns false on a fault.
+/// Reads `folder` for the model at `model_path`. Adds E0001, E045x or E0810 and returns false on a
+/// fault: an input_N.pb or output_N.pb that the model has no place for is one, and so is a weight
+/// whose values are not those that the model was read with. Adds W0402 for what has no effect.
 bool onnx_case_read(Arena *arena, Diags *diags, const char *model_path, const char *folder,
                     OnnxCase *out);
 

@@ -102,6 +102,7 @@ static bool find_inputs(OnnxReader *reader, OnnxNode *node)
         if (!node->inputs[i])
             return onnx_refuse(reader, node, NULL, "reads '%s', which nothing before it gives",
                                onnx_shown(reader->arena, name));
+        node->inputs[i]->is_read = true;
         if (node->inputs[i]->kind == VALUE_BROKEN)
             return false;
     }

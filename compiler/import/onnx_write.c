@@ -227,16 +227,27 @@ static void write_input(const OnnxReader *reader, Imported *model, bool time_maj
         imported_input(model, "layout", "time_major", NULL);
 }
 
+/// Names of the weights whose values are of test_data_set_0, with commas.
+static const char *from_test_data(const OnnxReader *reader)
+{
+    Text text = {.arena = reader->arena};
+    for (int i = 0; i < reader->left_count; i++)
+        if (reader->left[i].array)
+            text_addf(&text, "%s%s", text.length ? ", " : "",
+                      onnx_shown(reader->arena, reader->left[i].name));
+    return text_string(&text);
+}
+
 const OnnxModel *onnx_write(OnnxReader *reader)
 {
     OnnxModel *result = ARENA_NEW(reader->arena, OnnxModel);
     const Onnx__ModelProto *proto = reader->file->model;
+    const char *weights = from_test_data(reader);
     const char *found =
         arena_format(reader->arena, "an ONNX model of opset %lld%s%s%s%s", (long long)reader->opset,
                      proto->producer_name && *proto->producer_name ? " by " : "",
                      onnx_shown(reader->arena, proto->producer_name),
-                     *reader->from_test_data ? ", with the values of test_data_set_0 for " : "",
-                     reader->from_test_data);
+                     *weights ? ", with the values of test_data_set_0 for " : "", weights);
     Imported *model = imported_create(reader->arena, reader->file->path, found);
     reader->x = onnx_find(reader, onnx_input_name(reader, reader->x_input))->flow;
     *result = (OnnxModel){.model = model, .x_order = x_text(reader, true)};
@@ -248,5 +259,7 @@ const OnnxModel *onnx_write(OnnxReader *reader)
     onnx_add_port(reader, &(OnnxPort){.index = reader->x_input, .port = "x"});
     result->ports = reader->ports;
     result->port_count = reader->port_count;
+    result->left = reader->left;
+    result->left_count = reader->left_count;
     return result;
 }
