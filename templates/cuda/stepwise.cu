@@ -219,32 +219,42 @@ template <int Phase, int Columns> struct RnnCopies {
     }
 };
 
-/// The sums of one warp over its part of K for the whole tile.
+/// The sums of one warp over its part of K for its rows of the tile.
 template <int Columns> struct RnnTileSums {
-    enum { along_columns = Columns / 16, along_rows = RNN_TILE_ROWS / 8 };
+    enum { along_columns = Columns / 16, along_rows = RNN_GROUP_ROWS / 8 };
     float sums[along_columns][along_rows][4];
 
+    /// Which part of K, and the warp's first row.
+    static RNN_MEMBER int part() { return (int)threadIdx.x / 32 % RNN_K_GROUPS; }
+    static RNN_MEMBER int first_row()
+    {
+        return (int)threadIdx.x / 32 / RNN_K_GROUPS * RNN_GROUP_ROWS;
+    }
     RNN_MEMBER void add(const unsigned char *slot, int rows)
     {
         const int lane = threadIdx.x % 32;
-        unsigned a[along_columns][4];
-        slot += threadIdx.x / 32 * 32;
+        slot += part() * RNN_GROUP_BYTES;
 #pragma unroll
-        for (int i = 0; i < along_columns; i++)
-            rnn_load_matrices(a[i],
-                              slot + (16 * i + lane % 16) * RNN_PIECE_STRIDE + lane / 16 * 16);
+        for (int k = 0; k < RNN_GROUP_BYTES; k += 32) {
+            unsigned a[along_columns][4];
 #pragma unroll
-        for (int j = 0; j < along_rows; j += 2) {
-            if (8 * j >= rows)
-                break;
-            unsigned b[4];
-            rnn_load_matrices(
-                b, slot + (Columns + 8 * j + lane / 16 * 8 + lane % 8) * RNN_PIECE_STRIDE +
-                       lane / 8 % 2 * 16);
+            for (int i = 0; i < along_columns; i++)
+                rnn_load_matrices(a[i], slot + (16 * i + lane % 16) * RNN_PIECE_STRIDE + k +
+                                            lane / 16 * 16);
 #pragma unroll
-            for (int i = 0; i < along_columns; i++) {
-                rnn_mma(sums[i][j], a[i], b[0], b[1]);
-                rnn_mma(sums[i][j + 1], a[i], b[2], b[3]);
+            for (int j = 0; j < along_rows; j += 2) {
+                if (first_row() + 8 * j >= rows)
+                    break;
+                unsigned b[4];
+                rnn_load_matrices(b, slot +
+                                         (Columns + first_row() + 8 * j + lane / 16 * 8 + lane % 8) *
+                                             RNN_PIECE_STRIDE +
+                                         k + lane / 8 % 2 * 16);
+#pragma unroll
+                for (int i = 0; i < along_columns; i++) {
+                    rnn_mma(sums[i][j], a[i], b[0], b[1]);
+                    rnn_mma(sums[i][j + 1], a[i], b[2], b[3]);
+                }
             }
         }
     }
@@ -257,13 +267,13 @@ template <int Columns> struct RnnTileSums {
             for (int e = 0; e < 4; e++)
 #pragma unroll
                 for (int i = 0; i < along_columns; i++)
-                    take(8 * j + lane % 4 * 2 + e % 2, 16 * i + e / 2 * 8 + lane / 4,
+                    take(first_row() + 8 * j + lane % 4 * 2 + e % 2, 16 * i + e / 2 * 8 + lane / 4,
                          sums[i][j][e]);
     }
 };
 
-/// The product of a CTA's tile: leaves the warps' partial sums in shared memory, [warp][row]
-/// [column], with a barrier after them. The first `ahead` chunks are on their way.
+/// The product of a CTA's tile: leaves the partial sums in shared memory, [part of K][row][column]
+/// as rnn_sum_at says, with a barrier after them. The first `ahead` chunks are on their way.
 template <int Phase, int Columns>
 RNN_INLINE void rnn_multiply_tile(const RnnCopies<Phase, Columns> &copies, const RnnPlace &place,
                                   unsigned char *slots)
@@ -280,14 +290,16 @@ RNN_INLINE void rnn_multiply_tile(const RnnCopies<Phase, Columns> &copies, const
             copies.start_operand(piece + Tile::ahead, slot);
         }
         rnn_copy_commit();
-        sums.add(slots + piece % Tile::slots * Tile::piece_bytes, place.rows);
+        if (RnnTileSums<Columns>::first_row() < place.rows)
+            sums.add(slots + piece % Tile::slots * Tile::piece_bytes, place.rows);
     }
     rnn_copy_wait<0>();
     __syncthreads();
-    float *partial = (float *)slots + threadIdx.x / 32 * RNN_TILE_ROWS * Tile::sum_stride;
+    float *partial =
+        (float *)slots + RnnTileSums<Columns>::part() * RNN_TILE_ROWS * Tile::sum_stride;
     sums.each([&](int row, int column, float sum) {
         if (row < place.rows)
-            partial[row * Tile::sum_stride + column] = sum;
+            partial[rnn_sum_at(row, column, Tile::sum_stride)] = sum;
     });
     __syncthreads();
 }
@@ -311,8 +323,8 @@ RNN_INLINE void rnn_copy_vectors(const RnnStep &step, const RnnPlace &place, flo
     }
 }
 
-/// Starts the copies of W*x and states of a thread's own units, [value][item][thread].
-template <class Tile>
+/// Starts the copies of W*x (Inputs) or the states of a thread's own units, [value][item][thread].
+template <class Tile, bool Inputs>
 RNN_INLINE void rnn_copy_values(const RnnStep &step, const RnnPlace &place, float *to)
 {
     to += threadIdx.x;
@@ -323,20 +335,24 @@ RNN_INLINE void rnn_copy_values(const RnnStep &step, const RnnPlace &place, floa
         if (row >= place.rows || at % Tile::units >= place.units_end)
             continue;
         const long long batch_row = place.first_row + row;
-        const RnnWhen when = rnn_when(step, batch_row);
         float *const mine = to + item * RNN_STEP_THREADS;
+        if constexpr (Inputs) {
+            const RnnWhen when = rnn_when(step, batch_row);
 #pragma unroll
-        for (int g = 0; g < RNN_GATES; g++)
-            rnn_copy4_or_zero(
-                mine + g * Tile::items * RNN_STEP_THREADS,
-                rnn_input_at(step, batch_row, when.time, g, unit < RNN_UNITS ? unit : 0),
-                unit < RNN_UNITS);
+            for (int g = 0; g < RNN_GATES; g++)
+                rnn_copy4_or_zero(
+                    mine + g * Tile::items * RNN_STEP_THREADS,
+                    rnn_input_at(step, batch_row, when.time, g, unit < RNN_UNITS ? unit : 0),
+                    unit < RNN_UNITS);
+        } else {
 #pragma unroll
-        for (int i = 0; i < RNN_STATES; i++) {
-            const bool wanted = unit < rnn_state_sizes[i];
-            rnn_copy4_or_zero(
-                mine + (RNN_GATES + i) * Tile::items * RNN_STEP_THREADS,
-                step.state_in[i] + (wanted ? batch_row * rnn_state_sizes[i] + unit : 0), wanted);
+            for (int i = 0; i < RNN_STATES; i++) {
+                const bool wanted = unit < rnn_state_sizes[i];
+                rnn_copy4_or_zero(
+                    mine + (RNN_GATES + i) * Tile::items * RNN_STEP_THREADS,
+                    step.state_in[i] + (wanted ? batch_row * rnn_state_sizes[i] + unit : 0),
+                    wanted);
+            }
         }
     }
 }
@@ -356,11 +372,11 @@ RNN_INLINE void rnn_take_unit(const RnnStep &step, const RnnPlace &place, int it
     RnnUnit of;
 #pragma unroll
     for (int g = 0; g < phase.row_count; g++) {
-        const float *from = partial + row * Tile::sum_stride + g * Tile::units + within;
+        const float *from = partial + rnn_sum_at(row, g * Tile::units + within, Tile::sum_stride);
         of.product[g] = from[0];
 #pragma unroll
-        for (int warp = 1; warp < RNN_WARPS; warp++)
-            of.product[g] += from[warp * RNN_TILE_ROWS * Tile::sum_stride];
+        for (int part = 1; part < RNN_K_GROUPS; part++)
+            of.product[g] += from[part * RNN_TILE_ROWS * Tile::sum_stride];
     }
     if constexpr (phase.norms[0] > 0) {
 #pragma unroll
@@ -410,6 +426,10 @@ template <int Phase, int Columns> RNN_INLINE void rnn_step_tile(const RnnStep &s
             for (int piece = 0; piece < Tile::ahead; piece++)
                 copies.start_matrix(piece, slots + piece * Tile::piece_bytes);
         }
+    if (finishes) {
+        rnn_copy_vectors<Tile>(step, place, vectors);
+        rnn_copy_values<Tile, true>(step, place, values);
+    }
     rnn_grid_wait();
     rnn_grid_launch_next();
     if constexpr (Tile::gates > 0)
@@ -419,10 +439,8 @@ template <int Phase, int Columns> RNN_INLINE void rnn_step_tile(const RnnStep &s
                 rnn_copy_commit();
                 copies.start_operand(piece, slots + piece * Tile::piece_bytes);
             }
-    if (finishes) { // with the last chunk's: what the product needs first is on its way before them
-        rnn_copy_vectors<Tile>(step, place, vectors);
-        rnn_copy_values<Tile>(step, place, values);
-    }
+    if (finishes) // with the last chunk's: what the product needs first is on its way before them
+        rnn_copy_values<Tile, false>(step, place, values);
     rnn_copy_commit();
     if constexpr (Tile::gates > 0)
         if (multiplies)

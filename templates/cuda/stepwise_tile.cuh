@@ -14,6 +14,9 @@ enum {
     RNN_WARPS = 8,
     RNN_STEP_THREADS = 32 * RNN_WARPS,
     RNN_TILE_ROWS = 64,
+    RNN_K_GROUPS = 4, ///< of warps that share a chunk's K: each makes sums of its own
+    RNN_GROUP_BYTES = 64,
+    RNN_GROUP_ROWS = RNN_TILE_ROWS / (RNN_WARPS / RNN_K_GROUPS), ///< of a warp
     RNN_PIECE_BYTES = 256,  ///< of K in a chunk
     RNN_PIECE_STRIDE = 272, ///< 17 * 16: rows of a chunk start in different banks
     RNN_PIECE = RNN_PIECE_BYTES / sizeof(rnn_operand),
@@ -39,10 +42,28 @@ constexpr __device__ int rnn_tiles(int phase, int columns)
     return (rnn_head_units(phase) + units - 1) / units * rnn_phases[phase].heads;
 }
 
-/// Bytes of the partial sums of a tile, and of what its units read.
+/// Partial sums: floats from a row to the next, and where one lies. Lanes write 8 columns of every
+/// other row of 8, and read a row's units and then the next row's: all in banks of their own where
+/// units are 4, 8, 16 or more.
+constexpr __device__ int rnn_sum_stride(int columns)
+{
+    return (columns + 31) / 32 * 32;
+}
+RNN_INLINE int rnn_sum_at(int row, int column, int stride)
+{
+    const int turn = (row / 2 % 4 ^ row % 2 * 2) * 8 + row / 4 % 2 * 4;
+    return row * stride + (column ^ turn);
+}
+/// Bytes of the partial sums of a tile, of a chunk, and of what the tile's units read.
 constexpr __device__ int rnn_sum_bytes(int phase, int columns)
 {
-    return rnn_phases[phase].row_count > 0 ? RNN_WARPS * RNN_TILE_ROWS * (columns + 4) * 4 : 0;
+    return rnn_phases[phase].row_count > 0
+               ? RNN_K_GROUPS * RNN_TILE_ROWS * rnn_sum_stride(columns) * 4
+               : 0;
+}
+constexpr __device__ int rnn_piece_bytes(int columns)
+{
+    return (columns + RNN_TILE_ROWS) * RNN_PIECE_STRIDE;
 }
 constexpr __device__ int rnn_unit_bytes(int phase, int columns)
 {
@@ -52,10 +73,11 @@ constexpr __device__ int rnn_unit_bytes(int phase, int columns)
     return (items * (RNN_GATES + RNN_STATES) * RNN_STEP_THREADS + RNN_SOME(vectors) * units) * 4;
 }
 
-/// Whether a tile fits a CTA: its sums lie over the chunks' memory.
+/// Whether a tile fits a CTA, with three chunks; its sums lie over their memory.
 constexpr __device__ bool rnn_columns_fit(int phase, int columns)
 {
-    return rnn_sum_bytes(phase, columns) + rnn_unit_bytes(phase, columns) <= RNN_SHARED_BYTES;
+    const int sums = rnn_sum_bytes(phase, columns), chunks = 3 * rnn_piece_bytes(columns);
+    return (sums > chunks ? sums : chunks) + rnn_unit_bytes(phase, columns) <= RNN_SHARED_BYTES;
 }
 /// Columns of the tile where there are few rows: those with which the CTAs of an SM, one after the
 /// other, copy least.
@@ -99,14 +121,14 @@ template <int Phase, int Columns> struct RnnTile {
         depth = gates ? rnn_head_depth(Phase) : 0,
         operand_stride = gates ? rnn_phases[Phase].heads * rnn_padded(depth) : 0,
         pieces = (depth + RNN_PIECE - 1) / RNN_PIECE,
-        piece_bytes = (Columns + RNN_TILE_ROWS) * RNN_PIECE_STRIDE,
+        piece_bytes = rnn_piece_bytes(Columns),
         unit_bytes = rnn_unit_bytes(Phase, Columns),
         fitting = (RNN_SHARED_BYTES - unit_bytes) / piece_bytes,
         wanted = Columns > 32 ? 6 : 4, // few columns: CTAs of two launches share an SM
         limit = fitting < (int)wanted ? (int)fitting : (int)wanted,
         slots = pieces < limit ? pieces : limit,
         ahead = pieces <= limit ? pieces : limit - 1, // chunks whose copies run
-        sum_stride = Columns + 4,                     // no bank conflict, as row or column
+        sum_stride = rnn_sum_stride(Columns),
         sum_bytes = rnn_sum_bytes(Phase, Columns),
         product_bytes =
             (int)slots * piece_bytes > (int)sum_bytes ? (int)slots *piece_bytes : (int)sum_bytes,
