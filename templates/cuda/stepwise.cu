@@ -6,23 +6,25 @@
 //
 //     Columns = 16, LSTM:   i0 i1 i2 i3 | f0 .. f3 | g0 .. g3 | o0 .. o3      units = 4
 //
-//     chunk of 256 bytes of K:  [Columns] matrix | [64] operand rows, 272 bytes apart (cp.async,
-//                               4 or 6 in flight); warp w takes its bytes 32*w ... of each row
+//     chunk of 256 bytes of K:  [Columns] matrix | [64] operand rows (cp.async, 4 or 6 in flight),
+//                               16 bytes at a time as rnn_vector_at says; warp w takes bytes
+//                               64*(w % 4) ... of the matrix and of rows 32*(w / 4) ...
 //     matrix in memory          [tile][chunk][Columns][256 bytes], zeros where there is no unit
 //                               or K, so that a chunk of a tile is one stretch of memory
-//     partial sums [8 warps][64][Columns + 4], over the chunks' memory
+//     partial sums [4][64][Columns], over the chunks' memory, as rnn_sum_at says
 //     W*x, old states of the thread's own units, bias vectors: cp.async before the product
 //
-// So each byte is read from shared memory once, and a sum runs over K in an order that K and the
-// unit alone fix: 8 sums, each over its pieces of 32 bytes in turn, then added from first to last.
+// A sum runs over K in an order that K and the unit alone fix: 4 sums, each over its pieces of 64
+// bytes in turn, then added from first to last. Parts of K cost after the product, where nothing
+// hides it: 4 write and read half of what 8 would, and the matrix is read twice while copies run.
 // CTAs begin at different chunks, so that they do not all want the same rows of the operand at
 // once. Two tiles (columns by what the CTAs of an SM copy at small B; 64 where that is few and B is
 // large) give the same bits.
 //
-// A launch begins while the one before it runs: it copies its first chunks of the matrix, which no
-// launch writes, and then waits for that one. Operands are narrowed copies of states and carries
-// that the phases which make them write, with two buffers for states: phase p of step s reads
-// buffer s % 2, its writer fills the other.
+// A launch begins while the one before it runs: it copies its first chunks of the matrix, its W*x
+// and vectors, which no launch writes, and then waits for that one. Operands are narrowed copies of
+// states and carries that the phases which make them write, with two buffers for states: phase p of
+// step s reads buffer s % 2, its writer fills the other.
 //
 // A phase with norms is two launches: the product to memory, then a CTA a row for mean, variance
 // and the pointwise part. Barriers: one a chunk, two around the partial sums.
@@ -188,7 +190,7 @@ template <int Phase, int Columns> struct RnnCopies {
     /// `piece`.
     static RNN_MEMBER unsigned char *place_in(unsigned char *slot)
     {
-        return slot + threadIdx.x / vectors * RNN_PIECE_STRIDE + threadIdx.x % vectors * 16;
+        return slot + rnn_vector_at((int)threadIdx.x / vectors, (int)threadIdx.x % vectors);
     }
     RNN_MEMBER int chunk(int piece) const
     {
@@ -201,7 +203,7 @@ template <int Phase, int Columns> struct RnnCopies {
         unsigned char *const to = place_in(slot);
 #pragma unroll
         for (int i = 0; i < Columns / apart; i++)
-            rnn_copy16(to + i * apart * RNN_PIECE_STRIDE,
+            rnn_copy16(to + i * apart * RNN_PIECE_BYTES,
                        matrix[i] + (long long)chunk(piece) * columns * RNN_PIECE);
     }
     RNN_MEMBER void start_operand(int piece, unsigned char *slot) const
@@ -214,7 +216,7 @@ template <int Phase, int Columns> struct RnnCopies {
 #pragma unroll
         for (int j = 0; j < RNN_TILE_ROWS; j += apart)
             if (j < rows)
-                rnn_copy16_or_zero(to + (Columns + j) * RNN_PIECE_STRIDE,
+                rnn_copy16_or_zero(to + (Columns + j) * RNN_PIECE_BYTES,
                                    from + (wanted ? j * Tile::operand_stride : 0), wanted);
     }
 };
@@ -225,7 +227,10 @@ template <int Columns> struct RnnTileSums {
     float sums[along_columns][along_rows][4];
 
     /// Which part of K, and the warp's first row.
-    static RNN_MEMBER int part() { return (int)threadIdx.x / 32 % RNN_K_GROUPS; }
+    static RNN_MEMBER int part()
+    {
+        return (int)threadIdx.x / 32 % RNN_K_GROUPS;
+    }
     static RNN_MEMBER int first_row()
     {
         return (int)threadIdx.x / 32 / RNN_K_GROUPS * RNN_GROUP_ROWS;
@@ -233,23 +238,22 @@ template <int Columns> struct RnnTileSums {
     RNN_MEMBER void add(const unsigned char *slot, int rows)
     {
         const int lane = threadIdx.x % 32;
-        slot += part() * RNN_GROUP_BYTES;
 #pragma unroll
         for (int k = 0; k < RNN_GROUP_BYTES; k += 32) {
+            const int vector = (part() * RNN_GROUP_BYTES + k) / 16;
+            const int of_matrix = rnn_vector_at(lane % 16, vector + lane / 16);
+            const int of_operand = rnn_vector_at(Columns + first_row() + lane / 16 * 8 + lane % 8,
+                                                 vector + lane / 8 % 2);
             unsigned a[along_columns][4];
 #pragma unroll
             for (int i = 0; i < along_columns; i++)
-                rnn_load_matrices(a[i], slot + (16 * i + lane % 16) * RNN_PIECE_STRIDE + k +
-                                            lane / 16 * 16);
+                rnn_load_matrices(a[i], slot + of_matrix + 16 * i * RNN_PIECE_BYTES);
 #pragma unroll
             for (int j = 0; j < along_rows; j += 2) {
                 if (first_row() + 8 * j >= rows)
                     break;
                 unsigned b[4];
-                rnn_load_matrices(b, slot +
-                                         (Columns + first_row() + 8 * j + lane / 16 * 8 + lane % 8) *
-                                             RNN_PIECE_STRIDE +
-                                         k + lane / 8 % 2 * 16);
+                rnn_load_matrices(b, slot + of_operand + 8 * j * RNN_PIECE_BYTES);
 #pragma unroll
                 for (int i = 0; i < along_columns; i++) {
                     rnn_mma(sums[i][j], a[i], b[0], b[1]);
@@ -348,10 +352,10 @@ RNN_INLINE void rnn_copy_values(const RnnStep &step, const RnnPlace &place, floa
 #pragma unroll
             for (int i = 0; i < RNN_STATES; i++) {
                 const bool wanted = unit < rnn_state_sizes[i];
-                rnn_copy4_or_zero(
-                    mine + (RNN_GATES + i) * Tile::items * RNN_STEP_THREADS,
-                    step.state_in[i] + (wanted ? batch_row * rnn_state_sizes[i] + unit : 0),
-                    wanted);
+                rnn_copy4_or_zero(mine + (RNN_GATES + i) * Tile::items * RNN_STEP_THREADS,
+                                  step.state_in[i] +
+                                      (wanted ? batch_row * rnn_state_sizes[i] + unit : 0),
+                                  wanted);
             }
         }
     }

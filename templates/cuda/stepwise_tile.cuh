@@ -17,8 +17,7 @@ enum {
     RNN_K_GROUPS = 4, ///< of warps that share a chunk's K: each makes sums of its own
     RNN_GROUP_BYTES = 64,
     RNN_GROUP_ROWS = RNN_TILE_ROWS / (RNN_WARPS / RNN_K_GROUPS), ///< of a warp
-    RNN_PIECE_BYTES = 256,  ///< of K in a chunk
-    RNN_PIECE_STRIDE = 272, ///< 17 * 16: rows of a chunk start in different banks
+    RNN_PIECE_BYTES = 256,                                       ///< of K in a chunk
     RNN_PIECE = RNN_PIECE_BYTES / sizeof(rnn_operand),
     RNN_COLUMNS_MAX = 80 ///< a thread's sums are registers
 };
@@ -42,6 +41,11 @@ constexpr __device__ int rnn_tiles(int phase, int columns)
     return (rnn_head_units(phase) + units - 1) / units * rnn_phases[phase].heads;
 }
 
+/// Where 16 bytes of K of a chunk's row lie: rows do not start in the same bank.
+RNN_INLINE int rnn_vector_at(int row, int vector)
+{
+    return row * RNN_PIECE_BYTES + (vector ^ row % 8) * 16;
+}
 /// Partial sums: floats from a row to the next, and where one lies. Lanes write 8 columns of every
 /// other row of 8, and read a row's units and then the next row's: all in banks of their own where
 /// units are 4, 8, 16 or more.
@@ -63,7 +67,7 @@ constexpr __device__ int rnn_sum_bytes(int phase, int columns)
 }
 constexpr __device__ int rnn_piece_bytes(int columns)
 {
-    return (columns + RNN_TILE_ROWS) * RNN_PIECE_STRIDE;
+    return (columns + RNN_TILE_ROWS) * RNN_PIECE_BYTES;
 }
 constexpr __device__ int rnn_unit_bytes(int phase, int columns)
 {
