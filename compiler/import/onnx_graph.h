@@ -68,7 +68,7 @@ typedef struct OnnxValue {
     OnnxFlow flow;
     const OnnxFlow *parts; ///< of a stack: part_count of them
     int part_count;
-    bool is_read; ///< by a node
+    bool is_read;           ///< by a node
     struct OnnxValue *next; ///< in the table of names
 } OnnxValue;
 

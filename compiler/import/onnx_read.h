@@ -12,8 +12,8 @@
 
 /// Reads `path`, and its external data. A weight that is an input of the graph has its values from
 /// test_data_set_0/input_N.pb beside the model, as in ONNX' own tests, where that file is there.
-/// NULL, with E0001 or E045x, where the model cannot be taken whole. Adds W0402 for an input that no
-/// node reads.
+/// NULL, with E0001 or E045x, where the model cannot be taken whole. Adds W0402 for an input that
+/// no node reads.
 const Imported *onnx_read(Arena *arena, Diags *diags, const char *path);
 
 /// What an input or an output of the graph is to the module.
