@@ -385,6 +385,52 @@ def folding():
         "rows": ints(2), "zeros": constant((1, 1, H), 0)}), [random("x", T, B, I)])
 
 
+def branches():
+    """`If` around weights: conditions that are constant, computed, in a branch, and of a branch
+    that is not taken and could not be; one that depends on the data is refused."""
+    B, T, I, H = 3, 4, 2, 3
+    X = ("X", FLOAT, ["time", "batch", I])
+    weights = recurrent("GRU", "", I, H)
+
+    def branch(name, nodes, output, more=()):
+        return helper.make_graph(nodes, name, [], [value(output)],
+                                 [numpy_helper.from_array(array, key) for key, array in more])
+
+    def either(condition, output, then, otherwise):
+        return node("If", [condition], [output], name=output, then_branch=then,
+                    else_branch=otherwise)
+    other = random("other", 1, 3 * H, I)
+    nodes = [
+        node("Shape", ["W2"], ["s"]), node("Shape", ["s"], ["rank"]),
+        node("Equal", ["rank", "two"], ["is_flat"]), node("Not", ["is_flat"], ["is_whole"]),
+        either("is_flat", "W", branch("then", [node("Unsqueeze", ["W2", "zero"], ["Wt"])], "Wt"),
+               branch("else", [node("Identity", ["W2"], ["We"])], "We")),
+        either("is_whole", "R",
+               branch("then_R", [node("Softmax", ["R2"], ["Rt"])], "Rt"),
+               branch("else_R", [either(
+                   "yes", "Re",
+                   branch("inner", [node("Transpose", ["R2"], ["R3"], perm=[0, 2, 1])], "R3"),
+                   branch("outer", [node("Identity", ["other"], ["R4"])], "R4"))], "Re")),
+        either("yes", "B", branch("then_B", [node("Concat", ["B1", "B2"], ["Bt"], axis=1)], "Bt",
+                                  [("B1", weights["B"][:, :9]), ("B2", weights["B"][:, 9:])]),
+               branch("else_B", [node("Identity", ["other"], ["Be"])], "Be")),
+        node("GRU", ["X", "W", "R", "B"], ["Y", "Y_h"], hidden_size=H)]
+    case("branches_around_weights", model_of(nodes, [X], ["Y", "Y_h"], {
+        "two": ints(2), "zero": ints(0), "yes": numpy.array(True), "W2": weights["W"][0],
+        "R2": weights["R"].transpose(0, 2, 1).copy(), "other": other}), [random("x", T, B, I)])
+    choice = [either("is_one", "W", branch("then", [node("Identity", ["W1"], ["Wt"])], "Wt"),
+                     branch("else", [node("Identity", ["W2"], ["We"])], "We")),
+              node("GRU", ["X", "W", "R"], ["Y"], hidden_size=H)]
+    chosen = {"W1": weights["W"], "W2": other, "R": weights["R"]}
+    refuse("refused_condition", "node 'W' (If): its condition",
+           model_of(choice, [X, ("is_one", BOOL, [])], ["Y"], chosen))
+    sized = [node("Shape", ["X"], ["s"]), node("Gather", ["s", "zero"], ["t"]),
+             node("Equal", ["t", "one"], ["is_one"])]
+    refuse("refused_condition_of_sizes",
+           "(Equal): its result depends on a size that is known only when the model runs",
+           model_of(sized + choice, [X], ["Y"], {"zero": scalar(0), "one": scalar(1), **chosen}))
+
+
 def refusals():
     """What cannot be taken, by name."""
     B, T, I, H = 3, 4, 2, 3
@@ -447,6 +493,6 @@ if __name__ == "__main__":
     shutil.rmtree(ROOT, ignore_errors=True)
     onnxruntime.set_default_logger_severity(4)
     for make in (constant_weights, single_nodes, batch_first, clipped, lengths_through_layers,
-                 storage, chains, folding, refusals):
+                 storage, chains, folding, branches, refusals):
         make()
     print(sum(1 for _ in pathlib.Path(ROOT).iterdir()), "models")

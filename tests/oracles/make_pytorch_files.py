@@ -73,6 +73,9 @@ def layer_options():
 
 def cells():
     for name, module, options in (("lstm_cell", nn.LSTMCell(I, H), ""),
+                                  ("lstm_cell_no_bias", nn.LSTMCell(I, H, bias=False), ""),
+                                  ("gru_cell_bias", nn.GRUCell(I, H), ""),
+                                  ("rnn_cell_tanh", nn.RNNCell(I, H), " --nonlinearity tanh"),
                                   ("gru_cell", nn.GRUCell(I, H, bias=False), ""),
                                   ("rnn_cell", nn.RNNCell(I, H, nonlinearity="relu"),
                                    " --nonlinearity relu")):
@@ -83,6 +86,20 @@ def cells():
                 out.append(state[0] if isinstance(state, tuple) else state)
             return torch.stack(out, 1)
         save(name, module, random(name + "x", B, T, I), steps, "--batch-first true" + options)
+
+    stack = nn.ModuleDict({"net": nn.ModuleDict({
+        "first": nn.LSTMCell(I, H), "second": nn.GRUCell(H, H), "head": nn.Linear(H, 2)})})
+    net = stack["net"]
+
+    def decode(x):
+        first, second, out = None, None, []
+        for step in range(x.shape[1]):
+            first = net["first"](x[:, step], first)
+            second = net["second"](first[0], second)
+            out.append(net["head"](second))
+        return torch.stack(out, 1)
+    save("cells_in_a_row", stack, random("cells x", B, T, I), decode,
+         "--batch-first true --prefix net. --order first,second,head")
 
 
 def models():
@@ -126,6 +143,12 @@ def models():
                           "norm": nn.LayerNorm(H)})
     save("prefix", net7, features, lambda x: net7["encoder"]["rnn"](x)[0],
          "--prefix encoder. --batch-first true")
+
+    net9 = nn.ModuleDict({
+        "enc": nn.LSTM(I, H, 2, proj_size=2, bidirectional=True, batch_first=True),
+        "dec": nn.LSTM(4, H, proj_size=3, bias=False, batch_first=True), "out": nn.Linear(3, 2)})
+    save("projections_in_a_row", net9, features,
+         lambda x: net9["out"](net9["dec"](net9["enc"](x)[0])[0]), "--batch-first true")
 
     net8 = nn.ModuleDict({"proj": nn.Linear(I, 6), "rnn": nn.LSTM(6, H, batch_first=True)})
     save("linear_before", net8, features, lambda x: net8["rnn"](net8["proj"](x))[0],
