@@ -10,7 +10,7 @@
 #include "plan/grid.h"
 #include "rnnc/module.h"
 
-enum { WARPS = 8, LOAD = 4, LOADS_MAX = 12, SHARE_UNIT = 4, SHARE_MAX = 128, FRAGMENT_BYTES = 16 };
+enum { WARPS = 8, SHARE_UNIT = 4, SHARE_MAX = 128, FRAGMENT_BYTES = 16 };
 enum { GENERATOR_THREADS = 256, TOKENS_BYTES = 64 * 4, SETS_MAX = 2 };
 enum { COPIES_MAX = 32 }; // of a row of the operands: more replicas of many rows do not pay
 
@@ -99,21 +99,16 @@ static Shapes shapes_of(const Generator *of, Precision precision)
     const Cell *cell = of->cell->cell;
     const GridTiles fragment = grid_tiles(precision, of->rows);
     const int64_t row_tiles = divide_up(of->rows, 8);
-    const int64_t loads = divide_up(of->cell->units, (int64_t)WARPS * fragment.chunk);
-    const int64_t half = LOADS_MAX / 2 / row_tiles;
-    const int64_t under_way = loads * row_tiles <= LOADS_MAX ? loads : 2 * (half > 1 ? half : 1);
-    const bool splits = precision == PRECISION_FLOAT32 && of->rows > 1;
+    const int64_t loads = divide_up(of->cell->units, (int64_t)WARPS * fragment.load_elements);
     Shapes shapes = {0};
     for (int layer = 0; layer < of->layers; layer++) {
         const bool is_last = layer + 1 == of->layers;
         const int64_t gates = cell->phases[0].row_count + (is_last ? 0 : cell->W.count);
         const int64_t tiles =
             divide_up(gates * of->share + (is_last ? of->logits : 0), fragment.tile_rows);
-        const int64_t registers =
-            fragment.on_cores ? 4 * row_tiles * (tiles + under_way) + (splits ? 8 * tiles : 0)
-                              : tiles + 4 * under_way;
+        const int64_t registers = grid_product_registers(precision, of->rows, tiles, loads);
         shapes.fragments += tiles * loads * fragment.load_tiles;
-        shapes.buffer_loads += 2 * of->replicas * WARPS * loads * row_tiles * fragment.apart;
+        shapes.buffer_loads += 2 * of->replicas * WARPS * loads * row_tiles * fragment.loads_apart;
         if (tiles * fragment.tile_rows > shapes.tile_rows)
             shapes.tile_rows = tiles * fragment.tile_rows;
         if (registers > shapes.product_registers)

@@ -23,12 +23,16 @@ typedef struct {
 /// them for one row alone of words of 32 bits.
 typedef struct {
     bool on_cores;
-    int tile_rows;  ///< of R
-    int chunk;      ///< elements of the operand that a warp loads at once
-    int load_tiles; ///< fragments of such a load, for a tile of rows
-    int apart;      ///< loads of 16 bytes of a chunk and a tile of rows of the batch
+    int tile_rows;     ///< of R
+    int load_elements; ///< of the operand, that a warp loads at once
+    int load_tiles;    ///< fragments of such a load, for a tile of rows
+    int loads_apart;   ///< loads of 16 bytes of those elements and a tile of rows of the batch
 } GridTiles;
 GridTiles grid_tiles(Precision precision, int rows);
+
+/// Registers of a thread for a product of `tiles` tiles of R and `loads` loads of a lane: its sums,
+/// the loads under way, and what float32 is split into.
+int64_t grid_product_registers(Precision precision, int rows, int64_t tiles, int64_t loads);
 
 /// SMs that the layer has: all, or its share where layers run at the same time.
 int grid_processors(const PlanContext *context);

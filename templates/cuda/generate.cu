@@ -322,8 +322,8 @@ RNN_INLINE void rnn_take_offers(RnnThread &self, unsigned *tokens, unsigned epoc
             const int at = rnn_draw_lane() + i * RNN_LANES;
             if (at >= RNN_DRAWERS)
                 continue;
-            rnn_exchange_load(offers[i], from + at, offers[i].y != epoch || offers[i].w != epoch);
-            waiting |= offers[i].y != epoch || offers[i].w != epoch;
+            rnn_exchange_load(offers[i], from + at, rnn_differ(offers[i].y, offers[i].w, epoch));
+            waiting |= rnn_differ(offers[i].y, offers[i].w, epoch) != 0;
         }
     }
     self.stuck = __any_sync(0xffffffff, self.stuck);

@@ -115,12 +115,17 @@ constexpr __device__ int rnn_first_fragment(int phase)
         first += rnn_row_tiles(p) * rnn_k_tiles(p);
     return first;
 }
+/// Loads of 16 bytes, of all lanes, that a warp's slice of an operand is.
+constexpr __device__ int rnn_slice_loads(int phase)
+{
+    return rnn_loads(phase) * RNN_ROW_TILES * rnn_loads_apart;
+}
 /// Where the buffers of a phase's operand begin, in loads; of the phase count: the end.
 constexpr __device__ long long rnn_buffer_at(int phase)
 {
     long long at = 0;
     for (int p = 0; p < phase; p++)
-        at += 2ll * RNN_REPLICAS * RNN_WARPS * rnn_loads(p) * RNN_ROW_TILES * rnn_loads_apart;
+        at += 2ll * RNN_REPLICAS * RNN_WARPS * rnn_slice_loads(p);
     return at;
 }
 /// Floats of the partial sums, the largest of all phases, twice.
@@ -194,15 +199,12 @@ RNN_INLINE bool rnn_has_units(const RnnThread &self)
     return rnn_pairs() > RNN_THREADS - 32 || self.warp * 32 < rnn_pairs();
 }
 
-/// Where lane 0's load of 16 bytes lies in the buffers of a phase.
-template <int Phase>
-RNN_INLINE long long rnn_load_at(int parity, int replica, int slice, int load, int row_tile)
+/// Where a warp's slice of the operand begins in the buffers of a phase, in loads.
+template <int Phase> RNN_INLINE long long rnn_slice_at(int parity, int replica, int slice)
 {
     return rnn_buffer_at(Phase) +
-           ((((long long)parity * RNN_REPLICAS + replica) * RNN_WARPS + slice) * rnn_loads(Phase) +
-            load) *
-               RNN_ROW_TILES * rnn_loads_apart +
-           row_tile * rnn_loads_apart;
+           (((long long)parity * RNN_REPLICAS + replica) * RNN_WARPS + slice) *
+               rnn_slice_loads(Phase);
 }
 
 /// What comes with a value of an epoch: the epoch, or its turn as the last bit of a word.
@@ -546,7 +548,7 @@ template <int Phase> RNN_INLINE void rnn_multiply(RnnThread &self, unsigned epoc
     operand.first =
         self.warp * operand.loads * rnn_load_elements + self.lane % rnn_load_lanes * RNN_LOAD;
     operand.from = self.buffers + (rnn_on_cores ? self.lane : self.lane % rnn_load_lanes) +
-                   rnn_load_at<Phase>(epoch & 1, self.cta % RNN_REPLICAS, self.warp, 0, 0);
+                   rnn_slice_at<Phase>(epoch & 1, self.cta % RNN_REPLICAS, self.warp);
     rnn_pass(rnn_patience(rnn_has_units(self)));
     operand.template begin<0>(self);
     rnn_multiply_lots<Phase, 0>(self, operand, sums);
@@ -633,10 +635,9 @@ RNN_INLINE void rnn_send(const RnnThread &self, int item, float value, unsigned 
         return;
     const unsigned load = (k / rnn_load_elements * RNN_ROW_TILES + row / 8) * rnn_loads_apart +
                           row % 8 * rnn_load_lanes + k % rnn_load_elements / RNN_LOAD;
-    char *to = (char *)(self.buffers + rnn_load_at<Reader>(epoch & 1, 0, 0, 0, 0) + load) +
-               k % RNN_LOAD * 4;
-    constexpr long long replica_bytes =
-        16ll * RNN_WARPS * rnn_loads(Reader) * RNN_ROW_TILES * rnn_loads_apart;
+    char *to =
+        (char *)(self.buffers + rnn_slice_at<Reader>(epoch & 1, 0, 0) + load) + k % RNN_LOAD * 4;
+    constexpr long long replica_bytes = 16ll * RNN_WARPS * rnn_slice_loads(Reader);
 #pragma unroll
     for (int replica = 0; replica < RNN_REPLICAS; replica++)
 #if RNN_PRECISION >= 2
