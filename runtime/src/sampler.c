@@ -6,7 +6,22 @@
 #include <stdlib.h>
 
 #include "memory.h"
-#include "prim/gumbel.h"
+
+/// This thread draws alone.
+typedef struct {
+    int member, members;
+} rnn_team;
+static unsigned long long rnn_team_most(const rnn_team *team, unsigned long long value)
+{
+    (void)team;
+    return value;
+}
+static unsigned long long rnn_team_sum(const rnn_team *team, unsigned long long value)
+{
+    (void)team;
+    return value;
+}
+#include "prim/choices.h"
 
 /// Tokens whose noise is made together.
 enum { BLOCK = 64 };
@@ -80,13 +95,13 @@ rnnc_status rnnc_sampler_open(rnnc_sampler *sampler, const rnnc_generation *gene
         .vocabulary = vocabulary,
         .greedy = generation->greedy != 0,
         .inverse_temperature = generation->greedy ? 1 : 1 / generation->temperature,
-        .top_p = generation->greedy ? 0 : generation->top_p,
+        .top_p = generation->greedy || generation->top_p >= 1 ? 0 : generation->top_p,
         .top_k = generation->top_k < vocabulary && !generation->greedy ? generation->top_k : 0,
         .banned = rnnc_memory_alloc(padded),
         .stops = rnnc_memory_alloc(padded),
         .scores = rnnc_memory_alloc(padded * sizeof(float)),
-        .order = rnnc_memory_alloc(padded * sizeof(int32_t))};
-    if (!sampler->banned || !sampler->stops || !sampler->scores || !sampler->order)
+        .chances = rnnc_memory_alloc(padded * sizeof(rnn_chance))};
+    if (!sampler->banned || !sampler->stops || !sampler->scores || !sampler->chances)
         return rnnc_error_set(error, RNNC_OUT_OF_MEMORY, "no memory for %lld tokens",
                               (long long)vocabulary);
     return take_marks(sampler, generation, error);
@@ -97,86 +112,7 @@ void rnnc_sampler_close(rnnc_sampler *sampler)
     rnnc_memory_free(sampler->banned);
     rnnc_memory_free(sampler->stops);
     rnnc_memory_free(sampler->scores);
-    rnnc_memory_free(sampler->order);
-}
-
-/// Whether score `a` of token `i` stands before score `b` of token `k`. NaN stands behind all.
-static bool is_better(float a, int32_t i, float b, int32_t k)
-{
-    return a > b || (a == b && i < k) || (a == a && b != b) || (a != a && b != b && i < k);
-}
-
-/// Makes order[0, count) a heap whose root is the worst of them, from place `at` down.
-static void sift(const float *scores, int32_t *order, int64_t at, int64_t count)
-{
-    for (int64_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && is_better(scores[order[child]], order[child],
-                                           scores[order[child + 1]], order[child + 1]))
-            child++;
-        if (!is_better(scores[order[at]], order[at], scores[order[child]], order[child]))
-            return;
-        const int32_t moved = order[at];
-        order[at] = order[child];
-        order[child] = moved;
-    }
-}
-
-/// The `count` best tokens in order[0, count), best first.
-static void sort_best(const rnnc_sampler *sampler, int64_t count)
-{
-    const float *scores = sampler->scores;
-    int32_t *order = sampler->order;
-    for (int64_t i = 0; i < count; i++)
-        order[i] = (int32_t)i;
-    for (int64_t i = count / 2; i-- > 0;)
-        sift(scores, order, i, count);
-    for (int32_t i = (int32_t)count; i < sampler->vocabulary; i++)
-        if (is_better(scores[i], i, scores[order[0]], order[0])) {
-            order[0] = i;
-            sift(scores, order, 0, count);
-        }
-    for (int64_t last = count - 1; last > 0; last--) {
-        const int32_t worst = order[0];
-        order[0] = order[last];
-        order[last] = worst;
-        sift(scores, order, 0, last);
-    }
-}
-
-/// How many of the sorted tokens are together at least top_p probable.
-static int64_t nucleus(const rnnc_sampler *sampler, int64_t count)
-{
-    const float best = sampler->scores[sampler->order[0]];
-    float total = 0, sum = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const float score = sampler->scores[sampler->order[i]];
-        total += score == best ? 1 : score < best ? rnn_gumbel_exp(score - best) : 0;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        const float score = sampler->scores[sampler->order[i]];
-        sum += score == best ? 1 : score < best ? rnn_gumbel_exp(score - best) : 0;
-        if (sum >= sampler->top_p * total)
-            return i + 1;
-    }
-    return count;
-}
-
-/// Leaves scores of the likeliest tokens alone and makes the others NaN.
-static void keep_best(const rnnc_sampler *sampler)
-{
-    const int64_t count = sampler->top_k ? sampler->top_k : sampler->vocabulary;
-    sort_best(sampler, count);
-    const int64_t kept = sampler->top_p > 0 ? nucleus(sampler, count) : count;
-    float *scores = sampler->scores;
-    int32_t *order = sampler->order;
-    uint8_t marked = 2; // in `banned`, beside its own bit
-    for (int64_t i = 0; i < kept; i++)
-        sampler->banned[order[i]] |= marked;
-    for (int64_t i = 0; i < sampler->vocabulary; i++) {
-        if (!(sampler->banned[i] & marked))
-            scores[i] = NAN;
-        sampler->banned[i] &= (uint8_t)~marked;
-    }
+    rnnc_memory_free(sampler->chances);
 }
 
 /// The noise of tokens `first` and on, whole fours of `count`.
@@ -190,20 +126,34 @@ static void add_noise(float *scores, uint64_t first, int64_t count, uint64_t see
         scores[i] += rnn_gumbel(words[i]);
 }
 
-int32_t rnnc_sampler_draw(const rnnc_sampler *sampler, const float *logits, uint64_t seed,
-                          uint64_t draw)
+/// The token with the best of the scores; -1: none is a number.
+static int32_t find_best(const float *scores, int64_t vocabulary)
 {
-    const int64_t vocabulary = sampler->vocabulary;
-    float *scores = sampler->scores;
-    for (int64_t i = 0; i < vocabulary; i++)
-        scores[i] = sampler->banned[i] ? NAN : logits[i] * sampler->inverse_temperature;
-    if (sampler->top_k || sampler->top_p > 0)
-        keep_best(sampler);
-    for (int64_t first = 0; first < vocabulary && !sampler->greedy; first += BLOCK)
-        add_noise(scores + first, (uint64_t)first, vocabulary - first, seed, draw);
     int32_t best = -1;
     for (int32_t i = 0; i < vocabulary; i++)
         if (best < 0 ? scores[i] == scores[i] : scores[i] > scores[best])
             best = i;
     return best;
+}
+
+int32_t rnnc_sampler_draw(const rnnc_sampler *sampler, const float *logits, uint64_t seed,
+                          uint64_t draw)
+{
+    const int64_t vocabulary = sampler->vocabulary;
+    const bool chooses = sampler->top_k || sampler->top_p > 0;
+    float *scores = sampler->scores;
+    rnn_chance *chances = sampler->chances;
+    for (int64_t i = 0; i < vocabulary; i++)
+        scores[i] = sampler->banned[i] ? NAN : logits[i] * sampler->inverse_temperature;
+    for (int64_t i = 0; i < vocabulary && chooses; i++)
+        chances[i].order = rnn_order(scores[i]);
+    for (int64_t first = 0; first < vocabulary && !sampler->greedy; first += BLOCK)
+        add_noise(scores + first, (uint64_t)first, vocabulary - first, seed, draw);
+    if (!chooses)
+        return find_best(scores, vocabulary);
+    for (int64_t i = 0; i < vocabulary; i++)
+        chances[i].sum = rnn_order(scores[i]);
+    rnn_team alone = {0, 1};
+    return rnn_choose(&alone, chances, (int)vocabulary,
+                      (rnn_choice){(unsigned)sampler->top_k, sampler->top_p});
 }

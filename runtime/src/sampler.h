@@ -1,6 +1,6 @@
 // Sampler: draws a row's next token from its logits on the host, as rnnc_generate says. Every
 // operation that decides is one IEEE operation, so that a device which draws by itself with
-// prim/gumbel.h comes to the same token.
+// prim/gumbel.h and prim/choices.h comes to the same token.
 #ifndef RNNC_RUNTIME_SAMPLER_H
 #define RNNC_RUNTIME_SAMPLER_H
 
@@ -13,10 +13,10 @@ typedef struct {
     int64_t vocabulary;
     bool greedy;
     float inverse_temperature, top_p; ///< top_p 0: off
-    int64_t top_k;                    ///< 0: off
+    int32_t top_k;                    ///< 0: off
     uint8_t *banned, *stops;          ///< [vocabulary], 1 where the token is
     float *scores;                    ///< scratch, [vocabulary] padded to whole blocks
-    int32_t *order;                   ///< scratch, [vocabulary]
+    void *chances;                    ///< scratch, [vocabulary]
 } rnnc_sampler;
 
 /// Takes the choices of a generation; RNNC_INVALID_ARGUMENT names one that means nothing.
