@@ -99,15 +99,16 @@ typedef struct {
     int64_t gradient_row_stride, gradient_step_stride;
 } rnnc_loss_call;
 
-/// A text of every row, drawn by the device itself: what rnnc_generation says, without top_k and
-/// top_p. Host memory but for `states`.
+/// A text of every row, drawn by the device itself: what rnnc_generation says. Host memory but for
+/// `states`.
 typedef struct {
     int64_t rows, length, first_draw;
     const uint64_t *seeds; ///< [rows]
     bool greedy;
-    float inverse_temperature;
-    const uint8_t *banned, *stops; ///< [vocabulary], 1 where the token is
-    const rnnc_layer_call *calls;  ///< one for each layer, with its states
+    float inverse_temperature, top_p; ///< top_p 0: off
+    int32_t top_k;                    ///< 0: off
+    const uint8_t *banned, *stops;    ///< [vocabulary], 1 where the token is
+    const rnnc_layer_call *calls;     ///< one for each layer, with its states
     /// Takes what a step has drawn, [rows], in order: -1 of a row that has ended, -2 of one whose
     /// logits are all NaN, which ends with it. False: no more is wanted, but what was drawn by then
     /// still comes.

@@ -405,7 +405,6 @@ static rnnc_status run_at_once(Generator *generator)
     rnnc_session *session = generator->session;
     const rnnc_generation *given = generator->given;
     const rnnc_sampler *sampler = &generator->sampler;
-    const bool keeps_few = sampler->top_k || sampler->top_p > 0;
     session->generator_reason[0] = '\0';
     if (!session->ops->generate || given->length == 0)
         return RNNC_UNAVAILABLE;
@@ -420,14 +419,14 @@ static rnnc_status run_at_once(Generator *generator)
                                                .seeds = seeds,
                                                .greedy = sampler->greedy,
                                                .inverse_temperature = sampler->inverse_temperature,
+                                               .top_p = sampler->top_p,
+                                               .top_k = sampler->top_k,
                                                .banned = sampler->banned,
                                                .stops = sampler->stops,
                                                .calls = generator->calls,
                                                .deliver = take_step,
                                                .context = generator};
-    rnnc_status status = keeps_few ? rnnc_error_set(&session->error, RNNC_UNAVAILABLE,
-                                                    "top_k and top_p need all logits in one place")
-                                   : session->ops->generate(session->device, &generation);
+    rnnc_status status = session->ops->generate(session->device, &generation);
     rnnc_memory_free(seeds);
     if (status == RNNC_UNAVAILABLE)
         snprintf(session->generator_reason, sizeof session->generator_reason, "%.500s",

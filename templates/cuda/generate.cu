@@ -19,12 +19,9 @@
 // turn: while what one set has sent is under way, another is multiplied. Where there are several,
 // what a thread keeps of each lies in shared memory.
 //
-// Tokens are drawn by the Gumbel-max trick (prim/gumbel.h): a CTA with logits sends the best sum of
-// logit / temperature and noise with its token, two packets, and every CTA takes the best of all,
-// the lowest token of equal ones. The bias of a banned token is NaN, which is never drawn. Tokens
-// go to the host's memory as they come: a word that is no longer RNN_PENDING has arrived. The first
-// CTA of a group looks now and then whether the host has raised `cancel`; its packet tells the
-// others, so that all leave at one step.
+// Tokens are drawn as in generate_draw.cuh. They go to the host's memory as they come: a word that
+// is no longer RNN_PENDING has arrived. The first CTA of a group looks now and then whether the
+// host has raised `cancel`; its packet tells the others, so that all leave at one step.
 //
 // Buffers are ordered as in grid_product.cuh: h of an epoch is written over that of two before,
 // and between lies the h that every CTA has sent after its product; a packet of the draw likewise.
@@ -38,19 +35,8 @@
 #ifndef RNN_UNITS
 #include "cuda/default_generate.cuh"
 #endif
-#include "cuda/generate.cuh"
-#include "cuda/grid_product.cuh"
+#include "cuda/generate_draw.cuh"
 #include "cuda/prim/async.cuh"
-
-enum {
-    RNN_LANES = RNN_ROWS <= 8 ? 32 : RNN_THREADS / RNN_ROWS,            // that draw one row's token
-    RNN_DRAWS = (RNN_MORE_ROWS + RNN_LANES - 1) / RNN_LANES,            // logits of one thread
-    RNN_DRAWERS = (RNN_VOCABULARY + RNN_MORE_ROWS - 1) / RNN_MORE_ROWS, // CTAs with logits
-    RNN_OFFERS = (RNN_DRAWERS + RNN_LANES - 1) / RNN_LANES,             // that one thread receives
-    RNN_TOKENS = 64                                                     // words of shared memory
-};
-constexpr unsigned rnn_cancelled = 0x80000000;
-static_assert(RNN_DRAWERS <= RNN_CTAS, "each CTA has RNN_MORE_ROWS logits at most");
 
 /// What a thread keeps of one layer; state and product of one set.
 struct RnnLayer {
@@ -61,38 +47,12 @@ struct RnnLayer {
     float product[rnn_item_count][RNN_RECURRENT_ROWS]; ///< R*h for the next step
 };
 
-/// What it keeps to draw: as lane rnn_draw_lane() of row rnn_draw_row().
-struct RnnDrawer {
-    float bias[RNN_DRAWS], noise[RNN_DRAWS];
-    unsigned *tokens; ///< shared: [2][RNN_ROWS] the token drawn and 1 more; 0: none
-    float *kept;      ///< shared, its own: [set][layer][item][states, products], RNN_THREADS apart
-    const float *table;
-    int token_stride, gate_stride; ///< of the table
-    unsigned ended;                ///< bit of each set: the items' row
-};
-
-RNN_INLINE int rnn_draw_row()
-{
-    return (int)threadIdx.x / RNN_LANES;
-}
-RNN_INLINE int rnn_draw_lane()
-{
-    return (int)threadIdx.x % RNN_LANES;
-}
-
 /// Values of one thread before those of a layer and set.
 constexpr __device__ int rnn_kept_at(int set, int layer)
 {
     return (set * RNN_LAYERS + layer) * rnn_item_count * (RNN_STATES + RNN_RECURRENT_ROWS);
 }
 constexpr int rnn_kept = RNN_SETS > 1 ? rnn_kept_at(RNN_SETS, 0) : 0;
-
-/// Where the offers of an epoch's parity lie, behind the operands; of parity 2: the end.
-constexpr __device__ long long rnn_offer_at(int parity)
-{
-    return rnn_buffer_at(RNN_PHASE_COUNT) +
-           (long long)parity * RNN_REPLICAS * RNN_ROWS * RNN_DRAWERS;
-}
 
 /// The sets of one row group.
 struct RnnSets {
@@ -137,13 +97,6 @@ RNN_INLINE void rnn_put(const RnnDrawer &drawer, const RnnLayer (&layers)[RNN_LA
         for (int g = 0; g < RNN_RECURRENT_ROWS; g++, to += RNN_THREADS)
             *to = layers[Layer].product[i][g];
     }
-}
-
-/// The token of this thread's logit `i`, or one beyond the vocabulary.
-RNN_INLINE int rnn_own_token(const RnnThread &self, int i)
-{
-    const int at = rnn_draw_lane() + i * RNN_LANES;
-    return at < RNN_MORE_ROWS ? self.cta * RNN_MORE_ROWS + at : RNN_VOCABULARY;
 }
 
 /// R*h of a layer, to what it keeps for its next step.
@@ -254,90 +207,9 @@ RNN_INLINE void rnn_take_all(const RnnDrawer &drawer, RnnLayer (&layers)[RNN_LAY
     }
 }
 
-/// The noise of this thread's logits, which waits for nothing.
-RNN_INLINE void rnn_make_noise(const RnnGenerate &run, const RnnThread &self, RnnDrawer &drawer,
-                               long long step)
-{
-    const unsigned long long seed =
-        rnn_draw_row() < self.rows ? run.seeds[self.first_row + rnn_draw_row()] : 0;
-#pragma unroll
-    for (int i = 0; i < RNN_DRAWS; i++) {
-        const int token = rnn_own_token(self, i);
-        const bool drawn = token < RNN_VOCABULARY && rnn_draw_row() < self.rows;
-        drawer.noise[i] = drawn ? rnn_noise(run, token, step, seed) : 0.0f;
-    }
-}
-
-/// The best of the lanes of one row, to all of them.
-RNN_INLINE void rnn_reduce(RnnOffer &best)
-{
-#pragma unroll
-    for (int distance = RNN_LANES / 2; distance > 0; distance /= 2) {
-        const RnnOffer other = {__shfl_xor_sync(0xffffffff, best.score, distance),
-                                __shfl_xor_sync(0xffffffff, best.token, distance)};
-        rnn_take_better(best, other);
-    }
-}
-
-/// Sends the best of this CTA's tokens for each row.
-RNN_INLINE void rnn_offer(const RnnGenerate &run, const RnnThread &self, const RnnDrawer &drawer,
-                          const float *partials, unsigned epoch, unsigned cancelled)
-{
-    RnnOffer best = {0.0f, 0};
-#pragma unroll
-    for (int i = 0; i < RNN_DRAWS; i++) {
-        const int token = rnn_own_token(self, i);
-        if (token >= RNN_VOCABULARY)
-            continue;
-        const int row_of_R =
-            rnn_phases[RNN_LAST].row_count * RNN_SHARE + rnn_draw_lane() + i * RNN_LANES;
-        const float logit = rnn_sum<RNN_LAST>(partials, row_of_R, rnn_draw_row()) + drawer.bias[i];
-        const float score = __fadd_rn(__fmul_rn(logit, run.inverse_temperature), drawer.noise[i]);
-        rnn_take_better(best, {score, score == score ? token + 1u : 0u});
-    }
-    rnn_reduce(best);
-    for (int replica = rnn_draw_lane(); replica < RNN_REPLICAS; replica += RNN_LANES) {
-        uint4 *to = self.buffers + rnn_offer_at(epoch & 1) +
-                    (replica * RNN_ROWS + rnn_draw_row()) * RNN_DRAWERS + self.cta;
-        rnn_packet_store(to, __float_as_uint(best.score), epoch);
-        rnn_packet_store((char *)to + 8, best.token | cancelled, epoch);
-    }
-}
-
-/// Receives what all have sent for the row, and leaves the best for the CTA.
-RNN_INLINE void rnn_take_offers(RnnThread &self, unsigned *tokens, unsigned epoch)
-{
-    const uint4 *from = self.buffers + rnn_offer_at(epoch & 1) +
-                        (self.cta % RNN_REPLICAS * RNN_ROWS + rnn_draw_row()) * RNN_DRAWERS;
-    uint4 offers[RNN_OFFERS];
-    bool waiting = true;
-#pragma unroll
-    for (int i = 0; i < RNN_OFFERS; i++)
-        offers[i] = make_uint4(0, epoch - 1, 0, epoch - 1);
-    for (int polls = 0; waiting && !self.stuck; polls++) {
-        self.stuck = polls == RNN_POLLS_MAX;
-        waiting = false;
-#pragma unroll
-        for (int i = 0; i < RNN_OFFERS; i++) {
-            const int at = rnn_draw_lane() + i * RNN_LANES;
-            if (at >= RNN_DRAWERS)
-                continue;
-            rnn_exchange_load(offers[i], from + at, rnn_differ(offers[i].y, offers[i].w, epoch));
-            waiting |= rnn_differ(offers[i].y, offers[i].w, epoch) != 0;
-        }
-    }
-    self.stuck = __any_sync(0xffffffff, self.stuck);
-    RnnOffer best = {0.0f, 0};
-#pragma unroll
-    for (int i = 0; i < RNN_OFFERS; i++)
-        rnn_take_better(best, {__uint_as_float(offers[i].x), offers[i].z & ~rnn_cancelled});
-    rnn_reduce(best);
-    if (rnn_draw_lane() == 0) // the group's first CTA has sent what this lane received first
-        tokens[rnn_draw_row()] = best.token | (offers[0].z & rnn_cancelled);
-}
-
-/// Multiplies the last h of every set, and sends the best of this CTA's tokens; true where that was
-/// the last product, with nothing to draw.
+/// Multiplies the last h of every set, and sends the best of this CTA's tokens, or the chances of
+/// all; true where that was the last product, with nothing to draw.
+template <bool Chooses>
 RNN_INLINE bool rnn_offer_all(const RnnGenerate &run, RnnThread &self, RnnDrawer &drawer,
                               RnnLayer (&layers)[RNN_LAYERS], const RnnSets &sets, long long step)
 {
@@ -355,7 +227,9 @@ RNN_INLINE bool rnn_offer_all(const RnnGenerate &run, RnnThread &self, RnnDrawer
         self.turn ^= 1;
         if (is_last)
             continue;
-        if (draws) {
+        if (Chooses && draws) {
+            rnn_send_chances(run, self, drawer, set, partials, epoch);
+        } else if (draws) {
             const bool looks =
                 self.cta == 0 && set == 0 && rnn_draw_row() == 0 && step % RNN_CANCEL_STEPS == 0;
             const bool is_cancelled = looks && *(volatile const int *)run.cancel;
@@ -382,6 +256,7 @@ RNN_INLINE void rnn_look_up(const RnnDrawer &drawer, int token,
 }
 
 /// Draws the tokens of every set, and runs the first layer; false where the host has cancelled.
+template <bool Chooses>
 RNN_INLINE bool rnn_draw_all(const RnnGenerate &run, RnnThread &self, RnnDrawer &drawer,
                              RnnLayer (&layers)[RNN_LAYERS], const RnnSets &sets, long long step,
                              unsigned *out_ending)
@@ -394,8 +269,10 @@ RNN_INLINE bool rnn_draw_all(const RnnGenerate &run, RnnThread &self, RnnDrawer 
         unsigned *tokens = drawer.tokens + set % 2 * RNN_ROWS;
         rnn_turn_to(run, self, sets, set);
         rnn_take<0>(drawer, layers, set);
+        if (Chooses)
+            rnn_choose_rows(run, self, set, step, epoch);
         if (threadIdx.x < RNN_ROWS * RNN_LANES)
-            rnn_take_offers(self, tokens, epoch);
+            rnn_take_offers<Chooses>(self, tokens, epoch);
         __syncthreads();
         if (set == 0 && tokens[0] & rnn_cancelled)
             return false;
@@ -500,6 +377,7 @@ RNN_INLINE void rnn_begin(const RnnGenerate &run, RnnThread &self, RnnDrawer &dr
 }
 
 /// All steps of a row group.
+template <bool Chooses>
 RNN_INLINE void rnn_run_rows(const RnnGenerate &run, RnnThread &self, RnnDrawer &drawer,
                              RnnLayer (&layers)[RNN_LAYERS], const RnnSets &sets)
 {
@@ -524,9 +402,9 @@ RNN_INLINE void rnn_run_rows(const RnnGenerate &run, RnnThread &self, RnnDrawer 
 #pragma unroll
         for (int i = 0; i < rnn_held; i++)
             rnn_keep(self.weights[i]);
-        if (rnn_offer_all(run, self, drawer, layers, sets, step))
+        if (rnn_offer_all<Chooses>(run, self, drawer, layers, sets, step))
             break;
-        if (!rnn_draw_all(run, self, drawer, layers, sets, step, &ending))
+        if (!rnn_draw_all<Chooses>(run, self, drawer, layers, sets, step, &ending))
             break;
         rnn_run_layers<1>(run, self, drawer, layers, sets, self.epoch + (unsigned)step + 1);
         drawer.ended |= ending;
@@ -541,7 +419,7 @@ RNN_INLINE void rnn_run_rows(const RnnGenerate &run, RnnThread &self, RnnDrawer 
     __syncthreads(); // both buffers of partial sums and the tokens are read
 }
 
-extern "C" __global__ void __launch_bounds__(RNN_THREADS, 1) rnn_generate(const RnnGenerate run)
+template <bool Chooses> RNN_INLINE void rnn_generate_rows(const RnnGenerate &run)
 {
     const int group = blockIdx.x / RNN_CTAS, groups = gridDim.x / RNN_CTAS;
     constexpr int rows = RNN_SETS * RNN_ROWS;
@@ -552,10 +430,22 @@ extern "C" __global__ void __launch_bounds__(RNN_THREADS, 1) rnn_generate(const 
     for (long long first = (long long)group * rows; first < run.rows;
          first += (long long)groups * rows) {
         const long long count = (run.rows - first + RNN_ROWS - 1) / RNN_ROWS;
-        rnn_run_rows(run, self, drawer, layers, {first, count < RNN_SETS ? (int)count : RNN_SETS});
+        rnn_run_rows<Chooses>(run, self, drawer, layers,
+                              {first, count < RNN_SETS ? (int)count : RNN_SETS});
     }
     if (self.stuck)
         rnn_report(run);
+}
+
+extern "C" __global__ void __launch_bounds__(RNN_THREADS, 1) rnn_generate(const RnnGenerate run)
+{
+    rnn_generate_rows<false>(run);
+}
+
+extern "C" __global__ void __launch_bounds__(RNN_THREADS, 1)
+    rnn_generate_choices(const RnnGenerate run)
+{
+    rnn_generate_rows<true>(run);
 }
 
 /// Row `row` of a CTA's matrix of product `layer`; NULL: zeros.

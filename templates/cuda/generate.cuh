@@ -5,10 +5,14 @@
 // Tokens are drawn by the Gumbel-max trick (prim/gumbel.h): the best sum of logit / temperature and
 // noise, the lowest token of equal ones. The bias of a banned token is NaN, which is never drawn.
 // Tokens go to the host's memory as they come: a word that is no longer RNN_PENDING has arrived.
+//
+// With top_k or top_p one team draws a row's token (choices.cuh), for which the chances of all its
+// tokens come together. Kernels that do so are others, so that those that do not are as they were.
 #ifndef RNN_GENERATE_CUH
 #define RNN_GENERATE_CUH
 
 #include "cuda/cell.cuh"
+#include "cuda/choices.cuh"
 #include "prim/gumbel.h"
 
 enum {
@@ -41,6 +45,8 @@ struct RnnGenerate {
     const int *cancel;
     int *fault; ///< kind and three numbers
     int fault_kind;
+    rnn_choice choice;
+    void *chances; ///< of a kernel that chooses: zeros, as that says
 };
 
 /// A candidate: `token` is 1 more than its number; 0: none.
@@ -65,6 +71,11 @@ RNN_INLINE float rnn_noise(const RnnGenerate &run, int token, long long step,
     rnn_gumbel_words(words, token / 4, run.draw + step, seed);
     const unsigned low = token & 1 ? words[1] : words[0], high = token & 1 ? words[3] : words[2];
     return rnn_gumbel(token & 2 ? high : low);
+}
+
+RNN_INLINE float rnn_scaled(const RnnGenerate &run, float logit)
+{
+    return __fmul_rn(logit, run.inverse_temperature);
 }
 
 /// Tells the host that a wait has run out, where it has no fault to read yet.

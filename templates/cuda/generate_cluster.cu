@@ -16,6 +16,10 @@
 // warp, which have read them by then; the draw warps cannot miss an operand for the barrier's sake,
 // and what they read is written again two operands later, past another barrier.
 //
+// With top_k or top_p (rnn_generate_choices) the draw warps leave the chances of all tokens of
+// their logits in memory of the CTA's own; then each is the team of every RNN_DRAW_WARPS-th row,
+// and its offer the only one.
+//
 // CTA 0 looks now and then whether the host has raised `cancel`, and tells the others.
 //
 // Shared memory: barriers, operands | fragments of cells, of draw warps | offers | cancel | table.
@@ -109,7 +113,15 @@ RNN_INLINE RnnOffer *rnn_offers(const RnnThread &self, int row)
     return (RnnOffer *)(self.shared + rnn_offers_at) + row * RNN_DRAW_WARPS;
 }
 
-/// Multiplies the last h, and leaves the warp's best token of each row for the CTA.
+/// The chances of a row in this CTA's memory, [RNN_VOCABULARY].
+RNN_INLINE rnn_chance *rnn_chances_of(const RnnGenerate &run, int row)
+{
+    return (rnn_chance *)run.chances + ((long long)blockIdx.x * RNN_ROWS + row) * RNN_VOCABULARY;
+}
+
+/// Multiplies the last h, and leaves the warp's best token of each row for the CTA, or the chances
+/// of all its tokens.
+template <bool Chooses>
 RNN_INLINE void rnn_offer(const RnnGenerate &run, const RnnThread &self, const RnnDrawer &drawer,
                           unsigned turn)
 {
@@ -129,14 +141,18 @@ RNN_INLINE void rnn_offer(const RnnGenerate &run, const RnnThread &self, const R
                 for (int e = 0; e < RNN_COLUMNS; e++) {
                     const bool is_odd = RNN_COLUMNS == 1 ? self.lane % 4 >= 2 : e == 1;
                     const float logit = (is_odd ? both[1] : both[0]) + drawer.bias[m][half];
-                    const float score = __fadd_rn(__fmul_rn(logit, run.inverse_temperature),
-                                                  drawer.noise[rnn_draw_of(m, half, n, e)]);
+                    const float scaled = rnn_scaled(run, logit);
+                    const float noise = drawer.noise[rnn_draw_of(m, half, n, e)];
+                    const int row = rnn_row_of(self, n, e);
+                    if (Chooses && token < RNN_VOCABULARY && row < self.rows)
+                        rnn_chances_of(run, row)[token] = rnn_chance_of(scaled, noise);
+                    const float score = __fadd_rn(scaled, noise);
                     const bool drawn = token < RNN_VOCABULARY && score == score;
                     rnn_take_better(best[n][e], {score, drawn ? token + 1u : 0u});
                 }
             }
 #pragma unroll
-    for (int n = 0; n < RNN_ROW_TILES; n++)
+    for (int n = 0; n < RNN_ROW_TILES && !Chooses; n++)
 #pragma unroll
         for (int e = 0; e < RNN_COLUMNS; e++) {
 #pragma unroll
@@ -150,7 +166,33 @@ RNN_INLINE void rnn_offer(const RnnGenerate &run, const RnnThread &self, const R
         }
 }
 
+/// Draws this warp's rows from the chances, and leaves their tokens for the CTA; of rows that are
+/// not there none.
+RNN_INLINE void rnn_choose_rows(const RnnGenerate &run, const RnnThread &self,
+                                const RnnDrawer &drawer)
+{
+    rnn_team team = {self.lane, RNN_TEAM, nullptr, 0};
+    rnn_named_barrier(1, RNN_DRAW_THREADS); // all chances are there
+#pragma unroll 1
+    for (int row = drawer.warp; row < rnn_row_slots; row += RNN_DRAW_WARPS) {
+        int token = -1;
+        if (row < self.rows) {
+            rnn_chance chances[RNN_CHANCES];
+            const rnn_chance *from = rnn_chances_of(run, row);
+            RNN_EACH_CHANCE
+            for (int i = 0; i < RNN_CHANCES; i++) {
+                const unsigned of = rnn_chance_token(&team, i);
+                chances[i] = of < RNN_VOCABULARY ? from[of] : rnn_chance{0, 0};
+            }
+            token = rnn_choose(&team, chances, RNN_CHANCES, run.choice);
+        }
+        if (self.lane == 0)
+            *rnn_offers(self, row) = {0.0f, token + 1u};
+    }
+}
+
 /// The tokens of the thread's rows, from the offers.
+template <bool Chooses>
 RNN_INLINE void rnn_take_offers(const RnnThread &self, int (&tokens)[RNN_ROW_TILES][RNN_COLUMNS])
 {
 #pragma unroll
@@ -160,7 +202,7 @@ RNN_INLINE void rnn_take_offers(const RnnThread &self, int (&tokens)[RNN_ROW_TIL
             const RnnOffer *from = rnn_offers(self, rnn_row_of(self, n, e));
             RnnOffer best = {0.0f, 0};
 #pragma unroll
-            for (int warp = 0; warp < RNN_DRAW_WARPS; warp++)
+            for (int warp = 0; warp < (Chooses ? 1 : RNN_DRAW_WARPS); warp++)
                 rnn_take_better(best, from[warp]);
             tokens[n][e] = best.token ? (int)best.token - 1 : RNN_NO_TOKEN;
         }
@@ -411,11 +453,12 @@ RNN_INLINE void rnn_begin(const RnnGenerate &run, RnnThread &self, RnnDrawer &dr
 }
 
 /// The tokens of a step of all rows; then layer 0 and those behind it. Rows that end are marked.
+template <bool Chooses>
 RNN_INLINE void rnn_step(const RnnGenerate &run, RnnThread &self, RnnDrawer &drawer,
                          RnnLayer (&layers)[RNN_LAYERS], long long step)
 {
     int tokens[RNN_ROW_TILES][RNN_COLUMNS];
-    rnn_take_offers(self, tokens);
+    rnn_take_offers<Chooses>(self, tokens);
     if (drawer.warp < 0) {
         float input[rnn_item_count][RNN_GATES];
         rnn_look_up(self, drawer, tokens, input);
@@ -434,6 +477,7 @@ RNN_INLINE void rnn_step(const RnnGenerate &run, RnnThread &self, RnnDrawer &dra
 }
 
 /// All steps of a row group.
+template <bool Chooses>
 RNN_INLINE void rnn_run_rows(const RnnGenerate &run, RnnThread &self, RnnDrawer &drawer,
                              RnnLayer (&layers)[RNN_LAYERS])
 {
@@ -469,12 +513,14 @@ RNN_INLINE void rnn_run_rows(const RnnGenerate &run, RnnThread &self, RnnDrawer 
         } else {
             rnn_make_noise(run, self, drawer, seeds, step);
             rnn_receive<RNN_LAST>(self, turn);
-            rnn_offer(run, self, drawer, turn);
+            rnn_offer<Chooses>(run, self, drawer, turn);
+            if (Chooses)
+                rnn_choose_rows(run, self, drawer);
         }
         __syncthreads();
         if (is_last || (step % RNN_CANCEL_STEPS == 0 && rnn_is_cancelled(run, self)))
             break;
-        rnn_step(run, self, drawer, layers, step);
+        rnn_step<Chooses>(run, self, drawer, layers, step);
     }
     if (drawer.warp < 0)
         rnn_exchange_states(run, self, layers, true);
@@ -482,7 +528,7 @@ RNN_INLINE void rnn_run_rows(const RnnGenerate &run, RnnThread &self, RnnDrawer 
     rnn_cluster_sync(); // the flag is read
 }
 
-extern "C" __global__ void __launch_bounds__(RNN_ALL_THREADS, 1) rnn_generate(const RnnGenerate run)
+template <bool Chooses> RNN_INLINE void rnn_generate_rows(const RnnGenerate &run)
 {
 #if __CUDA_ARCH__ >= 900 // elsewhere the runtime finds no room for a cluster
     const int cluster = blockIdx.x / RNN_CTAS, clusters = gridDim.x / RNN_CTAS;
@@ -495,12 +541,23 @@ extern "C" __global__ void __launch_bounds__(RNN_ALL_THREADS, 1) rnn_generate(co
          self.first_row += (long long)clusters * RNN_ROWS) {
         const long long left = run.rows - self.first_row;
         self.rows = left < RNN_ROWS ? (int)left : RNN_ROWS;
-        rnn_run_rows(run, self, drawer, layers);
+        rnn_run_rows<Chooses>(run, self, drawer, layers);
     }
     rnn_cluster_sync();
     if (self.stuck)
         rnn_report(run);
 #endif
+}
+
+extern "C" __global__ void __launch_bounds__(RNN_ALL_THREADS, 1) rnn_generate(const RnnGenerate run)
+{
+    rnn_generate_rows<false>(run);
+}
+
+extern "C" __global__ void __launch_bounds__(RNN_ALL_THREADS, 1)
+    rnn_generate_choices(const RnnGenerate run)
+{
+    rnn_generate_rows<true>(run);
 }
 
 /// The row of weights that multiplies for half a tile of a cell warp, or of a draw warp; NULL:

@@ -24,17 +24,28 @@ typedef struct {
     int greedy;
     CUdeviceptr buffers, tokens, cancel, fault;
     int fault_kind;
+    unsigned top_k;
+    float top_p;
+    CUdeviceptr chances;
 } RunArguments;
 typedef struct {
     CUdeviceptr R[LAYERS_MAX], W[LAYERS_MAX], dense;
 } Matrices;
 
+/// A kernel that generates, and how many of its groups are resident at once; at most those that the
+/// rows need.
+typedef struct {
+    CUfunction function;
+    int64_t groups;
+} Kernel;
+
 struct rnnc_cuda_generator {
     rnnc_cuda_generator_options options;
-    CUfunction run, pack, fold;
-    int64_t groups; ///< that are resident at once
+    Kernel run, choose; ///< choose: with top_k or top_p; of modules that have none NULL, no groups
+    CUfunction pack, fold;
     int64_t vocabulary;
     CUdeviceptr packed, table, buffers;
+    CUdeviceptr chances;                         ///< of choose, once it was asked for
     CUdeviceptr vectors[LAYERS_MAX][3];          ///< b, rb and p of each layer; 0: none
     CUdeviceptr dense_bias, stops;               ///< [vocabulary]
     CUdeviceptr seeds, ended;                    ///< [max_rows]
@@ -64,6 +75,13 @@ static rnnc_status allocate(const rnnc_cuda_generator *generator, int64_t bytes,
         result =
             cuda->cuMemsetD8Async(*to, 0, bytes ? (size_t)bytes : 1, generator->options.stream);
     return check(generator, result, "allocating memory for a text");
+}
+
+/// The chances of a group's tokens: of a cluster's CTA 8 bytes each, of another group two packets.
+static int64_t chance_bytes(const rnnc_cuda_generator *generator)
+{
+    const rnnc_generator_desc *desc = generator->options.desc;
+    return desc->rows * generator->vocabulary * (desc->is_cluster ? desc->ctas * 8 : 16);
 }
 
 static rnnc_status write_memory(const rnnc_cuda_generator *generator, CUdeviceptr to,
@@ -99,8 +117,8 @@ static CUlaunchConfig launch_of(const rnnc_cuda_generator *generator, int64_t gr
                             .numAttrs = 1};
 }
 
-/// Groups that the device holds at once.
-static CUresult count_groups(rnnc_cuda_generator *generator)
+/// Groups of a kernel that the device holds at once.
+static CUresult count_groups(const rnnc_cuda_generator *generator, Kernel *kernel)
 {
     const rnnc_cuda_driver *cuda = generator->options.cuda;
     const rnnc_generator_desc *desc = generator->options.desc;
@@ -109,42 +127,53 @@ static CUresult count_groups(rnnc_cuda_generator *generator)
     int count = 0, processors = 0;
     if (desc->is_cluster) {
         const CUlaunchConfig launch = launch_of(generator, 1, &attribute);
-        const CUresult result = cuda->cuOccupancyMaxActiveClusters(&count, generator->run, &launch);
-        generator->groups = count;
+        const CUresult result =
+            cuda->cuOccupancyMaxActiveClusters(&count, kernel->function, &launch);
+        kernel->groups = count;
         return result;
     }
     CUresult result = cuda->cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        &count, generator->run, desc->threads, (size_t)desc->shared_bytes);
+        &count, kernel->function, desc->threads, (size_t)desc->shared_bytes);
     if (!result)
         result = cuda->cuCtxGetDevice(&device);
     if (!result)
         result = cuda->cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
                                             device);
-    generator->groups = count > 0 ? processors / desc->ctas : 0;
+    kernel->groups = count > 0 ? processors / desc->ctas : 0;
     return result;
 }
 
-/// Finds the kernels and asks the device how many groups it holds at once.
+/// Asks the device how many groups of a kernel it holds at once.
+static rnnc_status prepare_kernel(const rnnc_cuda_generator *generator, Kernel *kernel)
+{
+    const rnnc_cuda_generator_options *options = &generator->options;
+    const rnnc_generator_desc *desc = options->desc;
+    const int64_t needed = (options->max_rows + desc->rows - 1) / desc->rows;
+    CUresult result = options->cuda->cuFuncSetAttribute(
+        kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)desc->shared_bytes);
+    if (!result)
+        result = count_groups(generator, kernel);
+    if (result || kernel->groups < 1)
+        return rnnc_error_set(options->error, RNNC_UNAVAILABLE,
+                              "%d CTAs of %lld bytes of shared memory are not resident at once on "
+                              "this GPU",
+                              desc->ctas, (long long)desc->shared_bytes);
+    kernel->groups = needed < kernel->groups ? needed : kernel->groups;
+    return RNNC_OK;
+}
+
 static rnnc_status find_kernels(rnnc_cuda_generator *generator)
 {
     const rnnc_cuda_driver *cuda = generator->options.cuda;
-    const rnnc_generator_desc *desc = generator->options.desc;
     const CUmodule image = generator->options.image;
-    if (cuda->cuModuleGetFunction(&generator->run, image, "rnn_generate") ||
+    if (cuda->cuModuleGetFunction(&generator->run.function, image, "rnn_generate") ||
         cuda->cuModuleGetFunction(&generator->pack, image, "rnn_pack") ||
         cuda->cuModuleGetFunction(&generator->fold, image, "rnn_fold"))
         return rnnc_error_set(generator->options.error, RNNC_DEVICE_ERROR,
                               "the image that generates text lacks its kernels");
-    CUresult result = cuda->cuFuncSetAttribute(
-        generator->run, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)desc->shared_bytes);
-    if (!result)
-        result = count_groups(generator);
-    if (result || generator->groups < 1)
-        return rnnc_error_set(generator->options.error, RNNC_UNAVAILABLE,
-                              "%d CTAs of %lld bytes of shared memory are not resident at once on "
-                              "this GPU",
-                              desc->ctas, (long long)desc->shared_bytes);
-    return RNNC_OK;
+    if (cuda->cuModuleGetFunction(&generator->choose.function, image, "rnn_generate_choices"))
+        generator->choose.function = NULL; // made by an rnnc that had none
+    return prepare_kernel(generator, &generator->run);
 }
 
 static int64_t tensor_count(const rnnc_cuda_generator *generator, int32_t layer,
@@ -170,7 +199,7 @@ static rnnc_status allocate_all(rnnc_cuda_generator *generator)
     } wanted[] = {
         {desc->packed_bytes, &generator->packed},
         {vocabulary * cell->input_gates * cell->units * 4, &generator->table},
-        {generator->groups * desc->buffer_bytes, &generator->buffers},
+        {generator->run.groups * desc->buffer_bytes, &generator->buffers},
         {vocabulary * 4, &generator->dense_bias},
         {vocabulary, &generator->stops},
         {rows * 8, &generator->seeds},
@@ -201,9 +230,6 @@ rnnc_status rnnc_cuda_generator_open(const rnnc_cuda_generator_options *options,
     generator->options = *options;
     generator->vocabulary = options->module->layers[0].inputs;
     rnnc_status status = find_kernels(generator);
-    const int64_t needed = (options->max_rows + options->desc->rows - 1) / options->desc->rows;
-    if (generator->groups > needed)
-        generator->groups = needed;
     if (status == RNNC_OK)
         status = allocate_all(generator);
     if (status == RNNC_OK)
@@ -218,9 +244,9 @@ void rnnc_cuda_generator_close(rnnc_cuda_generator *generator)
     if (!generator)
         return;
     const rnnc_cuda_driver *cuda = generator->options.cuda;
-    const CUdeviceptr memories[] = {generator->packed,     generator->table, generator->buffers,
-                                    generator->dense_bias, generator->stops, generator->seeds,
-                                    generator->ended};
+    const CUdeviceptr memories[] = {generator->packed,  generator->table,      generator->buffers,
+                                    generator->chances, generator->dense_bias, generator->stops,
+                                    generator->seeds,   generator->ended};
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
         if (memories[i])
             cuda->cuMemFree(memories[i]);
@@ -349,13 +375,36 @@ static rnnc_status write_choices(rnnc_cuda_generator *generator,
     return status;
 }
 
+/// The kernel of a text, ready to run. That which chooses is made so with the first text that asks.
+static rnnc_status take_kernel(rnnc_cuda_generator *generator,
+                               const rnnc_device_generation *generation, const Kernel **out)
+{
+    rnnc_status status = RNNC_OK;
+    Kernel *choose = &generator->choose;
+    *out = &generator->run;
+    if (!generation->top_k && !(generation->top_p > 0))
+        return RNNC_OK;
+    if (!choose->function)
+        return rnnc_error_set(generator->options.error, RNNC_UNAVAILABLE,
+                              "top_k and top_p: the module is of an rnnc that had no kernel for "
+                              "them; compile the model again");
+    if (!choose->groups)
+        status = prepare_kernel(generator, choose);
+    if (choose->groups > generator->run.groups)
+        choose->groups = generator->run.groups; // for which there are buffers
+    if (status == RNNC_OK && !generator->chances)
+        status = allocate(generator, choose->groups * chance_bytes(generator), &generator->chances);
+    *out = choose;
+    return status;
+}
+
 static rnnc_status start(rnnc_cuda_generator *generator, const rnnc_device_generation *generation,
-                         int64_t first, int64_t steps)
+                         const Kernel *kernel, int64_t first, int64_t steps)
 {
     const rnnc_cuda_driver *cuda = generator->options.cuda;
     const rnnc_generator_desc *desc = generator->options.desc;
     const int64_t rows = generation->rows, needed = (rows + desc->rows - 1) / desc->rows;
-    const int64_t groups = needed < generator->groups ? needed : generator->groups;
+    const int64_t groups = needed < kernel->groups ? needed : kernel->groups;
     bool has_stops = false;
     for (int64_t i = 0; i < generator->vocabulary; i++)
         has_stops |= generation->stops[i] != 0;
@@ -372,7 +421,10 @@ static rnnc_status start(rnnc_cuda_generator *generator, const rnnc_device_gener
                         .greedy = generation->greedy,
                         .buffers = generator->buffers,
                         .fault = generator->options.fault,
-                        .fault_kind = RNNC_CUDA_FAULT_STUCK};
+                        .fault_kind = RNNC_CUDA_FAULT_STUCK,
+                        .top_k = (unsigned)generation->top_k,
+                        .top_p = generation->top_p,
+                        .chances = generator->chances};
     for (int32_t l = 0; l < desc->layers; l++) {
         run.bias[l] = generator->vectors[l][0];
         run.recurrent_bias[l] = generator->vectors[l][1];
@@ -383,12 +435,16 @@ static rnnc_status start(rnnc_cuda_generator *generator, const rnnc_device_gener
     if (!result)
         result = cuda->cuMemsetD8Async(generator->buffers, 0, (size_t)(groups * desc->buffer_bytes),
                                        generator->options.stream);
+    if (!result && kernel == &generator->choose)
+        result =
+            cuda->cuMemsetD8Async(generator->chances, 0, (size_t)(groups * chance_bytes(generator)),
+                                  generator->options.stream);
     run.cancel = run.tokens + (CUdeviceptr)(steps * rows) * 4;
     void *arguments[] = {&run};
     CUlaunchAttribute attribute;
     const CUlaunchConfig launch = launch_of(generator, groups, &attribute);
     if (!result)
-        result = cuda->cuLaunchKernelEx(&launch, generator->run, arguments, NULL);
+        result = cuda->cuLaunchKernelEx(&launch, kernel->function, arguments, NULL);
     return check(generator, result, "starting a text");
 }
 
@@ -449,6 +505,9 @@ rnnc_status rnnc_cuda_generator_run(rnnc_cuda_generator *generator,
     rnnc_status status = tokens ? make_token_room(generator, rows * chunk)
                                 : rnnc_error_set(generator->options.error, RNNC_OUT_OF_MEMORY,
                                                  "no memory for %lld rows", (long long)rows);
+    const Kernel *kernel = NULL;
+    if (status == RNNC_OK)
+        status = take_kernel(generator, generation, &kernel);
     if (status == RNNC_OK)
         status = write_choices(generator, generation);
     memset(generator->row_ended, 0, (size_t)rows);
@@ -460,7 +519,7 @@ rnnc_status rnnc_cuda_generator_run(rnnc_cuda_generator *generator,
         generator->tokens[rows * steps] = 0;
         status = write_memory(generator, generator->ended, generator->row_ended, rows);
         if (status == RNNC_OK)
-            status = start(generator, generation, first, steps);
+            status = start(generator, generation, kernel, first, steps);
         if (status == RNNC_OK)
             status = deliver(generator, generation, first, steps, tokens, &more);
     }
