@@ -3,12 +3,12 @@
 //     texts [--step-by-step] MODULE.so ...
 //
 // For every module, 21 rows and 1 row, or those of its batch where that is fixed, drawn, greedy,
-// and with bans, stops and a temperature: each token of the GPU's text is the one that the CPU
-// draws after the same text, but for one in 2000 in float32 (modules with `float32` in their name;
-// a tie within rounding) and one in 20 else; counts and the states at the end are those of the
-// text. The GPU has to generate in one launch, or step by step where that is said. A text that is
-// cancelled ends soon, with tokens and counts as delivered. Ends with `N passed, N failed, N
-// skipped`; 77 where there is no GPU.
+// with bans, stops and a temperature, and of the likeliest tokens: each token of the GPU's text is
+// the one that the CPU draws after the same text, but for one in 2000 in float32 (modules with
+// `float32` in their name; a tie within rounding) and one in 20 else; counts and the states at the
+// end are those of the text. The GPU has to generate in one launch, or step by step where that is
+// said. A text that is cancelled ends soon, with tokens and counts as delivered. Ends with `N
+// passed, N failed, N skipped`; 77 where there is no GPU.
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,6 +20,22 @@
 enum { ROWS_MAX = 256, ROWS = 21, STEPS = 30, LONG = 100000 };
 enum { STATES_MAX = 1 << 18, EXIT_SKIPPED = 77 };
 static const int32_t banned[] = {1, 4}, stops[] = {0, 3};
+
+typedef struct {
+    const char *name;
+    bool greedy, bans; ///< bans: banned tokens and stops
+    float temperature;
+    int32_t top_k;
+    float top_p;
+} Choices;
+static const Choices choices[] = {
+    {"drawn", false, false, 1, 0, 0},
+    {"greedy", true, false, 1, 0, 0},
+    {"with bans, stops and a temperature", false, true, 0.7f, 0, 0},
+    {"of the 3 likeliest", false, false, 1, 3, 0},
+    {"of the likeliest, together half", false, false, 1.5f, 0, 0.5f},
+    {"of the 40 likeliest nine tenths, with bans and stops", false, true, 1.2f, 40, 0.9f},
+};
 
 static int passed, failed;
 static bool is_float32;
@@ -204,17 +220,19 @@ static void run_module(const char *name)
     judge(fixed <= ROWS_MAX, name, "rows of a test at most", (double)fixed);
     for (int k = 0; k < (fixed ? 1 : 2) && cpu && gpu && fixed <= ROWS_MAX; k++) {
         const int64_t rows = counts[k];
-        rnnc_generation generation = {.rows = rows, .temperature = 1};
-        compare(name, module, cpu, gpu, generation, "drawn");
-        generation.greedy = 1;
-        compare(name, module, cpu, gpu, generation, "greedy");
-        generation.greedy = 0;
-        generation.temperature = 0.7f;
-        generation.banned = banned;
-        generation.banned_count = 2;
-        generation.stops = stops;
-        generation.stop_count = 2;
-        compare(name, module, cpu, gpu, generation, "with bans, stops and a temperature");
+        for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+            const Choices *of = &choices[i];
+            rnnc_generation generation = {.rows = rows,
+                                          .greedy = of->greedy,
+                                          .temperature = of->temperature,
+                                          .top_k = of->top_k,
+                                          .top_p = of->top_p,
+                                          .banned = banned,
+                                          .banned_count = of->bans ? 2 : 0,
+                                          .stops = stops,
+                                          .stop_count = of->bans ? 2 : 0};
+            compare(name, module, cpu, gpu, generation, of->name);
+        }
     }
     if (gpu)
         cancel(name, gpu, counts[0]);
